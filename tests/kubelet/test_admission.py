@@ -9,12 +9,12 @@ from sampan.api.types.core_v1 import Node, Pod
 from sampan.kubelet.admission import admit, amounts_of, ports_of
 
 
-def node(**said: Any) -> Node:
+def node(**fields: Any) -> Node:
     base = {
         "metadata": {"name": "n", "labels": {"zone": "a", "size": "5"}},
         "status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "3"}},
     }
-    return json.from_value(base | said, Node)
+    return json.from_value(base | fields, Node)
 
 
 def pod(**spec: Any) -> Pod:
@@ -65,23 +65,23 @@ SHORT = "Node didn't have enough resource: "
     ],
 )
 def test_admission(which: Pod, expected: tuple[str, str] | None) -> None:
-    verdict = admit(which, node(), amounts_of(which), {"cpu": 500}, 1)
-    assert (verdict and (verdict.reason, verdict.message)) == expected
+    failure = admit(which, node(), amounts_of(which), {"cpu": 500}, 1)
+    assert (failure and (failure.reason, failure.message)) == expected
 
 
 def test_too_many_pods() -> None:
-    verdict = admit(pod(), node(), {}, {}, 3)
-    assert verdict is not None
-    assert (verdict.reason, verdict.message) == ("OutOfpods", SHORT + "pods, requested: 1, used: 3, capacity: 3")
+    failure = admit(pod(), node(), {}, {}, 3)
+    assert failure is not None
+    assert (failure.reason, failure.message) == ("OutOfpods", SHORT + "pods, requested: 1, used: 3, capacity: 3")
 
 
 def test_ports_of_the_host() -> None:
     first = pod(containers=[{"name": "c", "ports": [{"containerPort": 1, "hostPort": 80}]}])
     ports = [{"containerPort": 2, "hostPort": 80, "hostIP": "127.0.0.1"}]
     second = pod(containers=[{"name": "c", "ports": ports}])
-    verdict = admit(second, node(), {}, {}, 1, ports_of(first))
-    assert verdict is not None
-    assert verdict.reason == "NodePorts"
+    failure = admit(second, node(), {}, {}, 1, ports_of(first))
+    assert failure is not None
+    assert failure.reason == "NodePorts"
     assert admit(second, node(), {}, {}, 1, ()) is None
 
 
@@ -98,6 +98,6 @@ def test_ports_of_the_host() -> None:
 def test_taints_that_end_pods(toleration: dict[str, str] | None, is_taken: bool) -> None:
     taints = [{"key": "k", "value": "v", "effect": "NoExecute"}, {"key": "other", "effect": "NoSchedule"}]
     which = pod(tolerations=[toleration] if toleration else [])
-    verdict = admit(which, node(spec={"taints": taints}), {}, {}, 0)
-    assert (verdict is None) == is_taken
-    assert verdict is None or verdict.reason == "TaintToleration"
+    failure = admit(which, node(spec={"taints": taints}), {}, {}, 0)
+    assert (failure is None) == is_taken
+    assert failure is None or failure.reason == "TaintToleration"

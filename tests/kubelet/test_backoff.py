@@ -31,7 +31,7 @@ def test_forgotten_after_ten_minutes_that_went_well() -> None:
     assert back_off.pause_s == 10
 
 
-def test_the_longest_pause_can_be_told() -> None:
+def test_the_longest_pause_can_be_set() -> None:
     back_off, pauses = BackOff(most_s=25), []
     for _ in range(4):
         back_off.lengthen(back_off.since, back_off.since)

@@ -12,15 +12,15 @@ from sampan.runtimes.config import Resources
 
 
 def pod(*containers: dict[str, Any], uid: str = "u") -> Pod:
-    found = [{"name": f"c{number}", "resources": each} for number, each in enumerate(containers)]
-    return json.from_value({"metadata": {"uid": uid}, "spec": {"containers": found}}, Pod)
+    manifests = [{"name": f"c{number}", "resources": resources} for number, resources in enumerate(containers)]
+    return json.from_value({"metadata": {"uid": uid}, "spec": {"containers": manifests}}, Pod)
 
 
 FULL = {"cpu": "500m", "memory": "100Mi"}
 
 
 @pytest.mark.parametrize(
-    ("found", "group", "limits"),
+    ("pod", "group", "limits"),
     [
         (pod({}), "besteffort/podu", Resources(cpu_shares=2)),
         (pod({"requests": {"cpu": "1"}}), "burstable/podu", Resources(cpu_shares=1024)),
@@ -32,8 +32,8 @@ FULL = {"cpu": "500m", "memory": "100Mi"}
         (pod({"limits": FULL, "requests": FULL}, {}), "burstable/podu", Resources(cpu_shares=512)),
     ],
 )
-def test_a_pods_group_and_its_limits(found: Pod, group: str, limits: Resources) -> None:
-    assert (cgroup_of(found), pod_limits(found)) == (group, limits)
+def test_a_pods_group_and_its_limits(pod: Pod, group: str, limits: Resources) -> None:
+    assert (cgroup_of(pod), pod_limits(pod)) == (group, limits)
 
 
 def test_no_limit_is_the_widest() -> None:
@@ -56,10 +56,10 @@ def test_groups_come_and_go(hierarchy: Hierarchy) -> None:
     groups = PodCgroups(root="/test", hierarchy=hierarchy)
     groups.start(cores=2, memory_bytes=1 << 30)
     assert groups.is_usable
-    found = pod({"requests": {"cpu": "1"}})
-    groups.ensure(found)
-    groups.ensure(found)
-    assert groups.parent(found) == "/test/kubepods/burstable/podu"
+    new_pod = pod({"requests": {"cpu": "1"}})
+    groups.ensure(new_pod)
+    groups.ensure(new_pod)
+    assert groups.parent(new_pod) == "/test/kubepods/burstable/podu"
     assert groups.known() == {"u"}
     groups.remove("u")
     assert groups.known() == set()

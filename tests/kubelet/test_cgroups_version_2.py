@@ -24,9 +24,9 @@ def hierarchy(tmp_path: Path) -> Iterator[Hierarchy]:
     except OSError as fault:
         pytest.skip(f"cgroup2 cannot be mounted: {fault}")
     try:
-        found = Hierarchy(place)
-        yield found
-        found.remove(TOP)
+        hierarchy = Hierarchy(place)
+        yield hierarchy
+        hierarchy.remove(TOP)
     finally:
         kernel.unmount(place)
 
@@ -36,16 +36,16 @@ def test_groups_of_pods_with_processes_in_them(hierarchy: Hierarchy, tmp_path: P
     groups = PodCgroups(root=TOP, hierarchy=hierarchy)
     groups.start(cores=2, memory_bytes=1 << 30)
     assert groups.is_usable
-    found = pod({"requests": {"cpu": "1"}})
-    groups.ensure(found)
-    assert groups.parent(found) == f"{TOP}/kubepods/burstable/podu"
+    new_pod = pod({"requests": {"cpu": "1"}})
+    groups.ensure(new_pod)
+    assert groups.parent(new_pod) == f"{TOP}/kubepods/burstable/podu"
     assert hierarchy.children(f"{TOP}/kubepods") == {"burstable", "besteffort"}
-    inner = f"{groups.parent(found)}/container"
+    inner = f"{groups.parent(new_pod)}/container"
     (tmp_path / "cgroup" / inner.strip("/")).mkdir()  # as an engine does
     process = subprocess.Popen(["sleep", "1000"])
     try:
         (tmp_path / "cgroup" / inner.strip("/") / "cgroup.procs").write_text(str(process.pid))
-        assert hierarchy.processes(groups.parent(found)) == {process.pid}
+        assert hierarchy.processes(groups.parent(new_pod)) == {process.pid}
         assert not hierarchy.remove(inner)  # it is in use
     finally:
         process.kill()

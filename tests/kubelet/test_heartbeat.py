@@ -28,7 +28,9 @@ async def test_registration() -> None:
         assert labels["kubernetes.io/arch"] == labels["beta.kubernetes.io/arch"]
         assert node.metadata.annotations[RUNTIME] == "hollow"
         status = node.status
-        assert [(found.type, found.status, found.reason, found.message) for found in status.conditions] == [
+        assert [
+            (condition.type, condition.status, condition.reason, condition.message) for condition in status.conditions
+        ] == [
             (
                 "MemoryPressure",
                 "False",
@@ -39,7 +41,7 @@ async def test_registration() -> None:
             ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
             ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
         ]
-        assert {found.type for found in status.addresses} == {"InternalIP", "Hostname"}
+        assert {address.type for address in status.addresses} == {"InternalIP", "Hostname"}
         assert status.nodeInfo.kubeletVersion == KUBELET_VERSION
         assert status.daemonEndpoints.kubeletEndpoint.Port == 10250
 
@@ -67,10 +69,10 @@ async def test_a_lease_that_is_deleted_or_changed_comes_back() -> None:
         assert (await lease(c)).spec.holderIdentity == "node-0"
         await c.client.of(Lease).patch("node-0", {"metadata": {"labels": {"a": "b"}}}, LEASES)
         await c.clock.advance(10)
-        found = await lease(c)
-        assert found.metadata.labels == {"a": "b"}
-        assert found.spec.renewTime is not None
-        assert c.clock.now() - times.parse_time(found.spec.renewTime) < 10
+        new_lease = await lease(c)
+        assert new_lease.metadata.labels == {"a": "b"}
+        assert new_lease.spec.renewTime is not None
+        assert c.clock.now() - times.parse_time(new_lease.spec.renewTime) < 10
 
 
 async def test_the_status_is_written_every_five_minutes_or_when_somebody_changed_it() -> None:

@@ -454,11 +454,11 @@ async def test_nothing_goes_back_whatever_happens() -> None:
     """A hundred pods that start late, fail, end and are deleted while nodes come and go."""
 
     random = Random(7)
-    seen: dict[str, Pod] = {}
+    known: dict[str, Pod] = {}
     faults: list[str] = []
     async with cluster() as c, c.running(ACCOUNTS), c.nodes(*NODES):
         informers = InformerFactory(client=c.client)
-        informers.of(Pod).subscribe(lambda old, new: faults.extend(course_faults(seen, new)))
+        informers.of(Pod).subscribe(lambda old, new: faults.extend(course_faults(known, new)))
         async with informers:
             await informers.wait_synced()
             for number in range(60):
@@ -498,15 +498,15 @@ def random_pod(random: Random, number: int) -> Pod:
     return manifest
 
 
-def course_faults(seen: dict[str, Pod], new: Pod | None) -> Iterator[str]:
+def course_faults(known: dict[str, Pod], new: Pod | None) -> Iterator[str]:
     """How the pod has gone back since it was last seen. Only one with init containers may be pending again: its machine
     was switched off, and they have their turn anew."""
-    old = seen.get(new.metadata.uid) if new is not None else None
+    old = known.get(new.metadata.uid) if new is not None else None
     if new is None or old is None:
         if new is not None:
-            seen[new.metadata.uid] = new
+            known[new.metadata.uid] = new
         return
-    seen[new.metadata.uid] = new
+    known[new.metadata.uid] = new
     name, before, after = new.metadata.name, old.status, new.status
     if before.phase in ("Succeeded", "Failed") and after.phase != before.phase:
         yield f"{name}: {before.phase} became {after.phase}"

@@ -24,8 +24,8 @@ def config_map(text: str, *, immutable: bool = False) -> ConfigMap:
 
 
 async def read(objects: PodObjects) -> str:
-    found = await objects.config_map("default", "m")
-    return found.data["a"] if found is not None else ""
+    config_map = await objects.config_map("default", "m")
+    return config_map.data["a"] if config_map is not None else ""
 
 
 @pytest.mark.parametrize("immutable", [False, True])
@@ -34,13 +34,13 @@ async def test_what_cannot_change_is_not_watched(immutable: bool) -> None:
         maps = cluster.client.of(ConfigMap)
         await maps.create(config_map("1", immutable=immutable))
         async with InformerFactory(client=cluster.client) as informers:
-            told: asyncio.Queue[ObjectKey] = asyncio.Queue()
+            keys: asyncio.Queue[ObjectKey] = asyncio.Queue()
             objects = PodObjects(informers=informers)
-            objects.subscribe(told.put_nowait)
+            objects.subscribe(keys.put_nowait)
             objects.follow(pod("u"))
             assert await read(objects) == "1"
             objects.follow(pod("w"))
-            await told.get()
+            await keys.get()
             if immutable:
                 await maps.delete("m", "default")
                 await maps.create(config_map("2"))
@@ -51,5 +51,5 @@ async def test_what_cannot_change_is_not_watched(immutable: bool) -> None:
                 objects.follow(pod("x"))
             else:
                 await maps.patch("m", {"data": {"a": "2"}}, "default", type=PatchType.MERGE)
-                assert (await told.get()).name == "m"
+                assert (await keys.get()).name == "m"
             assert await read(objects) == "2"

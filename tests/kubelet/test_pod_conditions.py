@@ -19,21 +19,21 @@ from sampan.kubelet.pod_conditions import pod_phase
 RUNNING, WAITING = "running", "waiting"
 
 
-def status(name: str, said: str) -> ContainerStatus:
+def status(name: str, message: str) -> ContainerStatus:
     """`running`, `waiting`, `3` for ended so, `~3` for ended so and waiting to be started again."""
-    found = ContainerStatus(name=name, state=state(said))
-    if said.startswith("~"):
-        found.lastState = state(said[1:])
-    found.started = found.state.running is not None
-    return found
+    status = ContainerStatus(name=name, state=state(message))
+    if message.startswith("~"):
+        status.lastState = state(message[1:])
+    status.started = status.state.running is not None
+    return status
 
 
-def state(said: str) -> ContainerState:
-    if said == RUNNING:
+def state(message: str) -> ContainerState:
+    if message == RUNNING:
         return ContainerState(running=ContainerStateRunning())
-    if said == WAITING or said.startswith("~"):
+    if message == WAITING or message.startswith("~"):
         return ContainerState(waiting=ContainerStateWaiting())
-    return ContainerState(terminated=ContainerStateTerminated(exitCode=int(said)))
+    return ContainerState(terminated=ContainerStateTerminated(exitCode=int(message)))
 
 
 def phase(
@@ -50,10 +50,10 @@ def phase(
         + [Container(name=f"s{n}", restartPolicy="Always") for n in range(len(sidecars))],
         containers=[Container(name=f"m{n}") for n in range(len(mains))],
     )
-    said = [(f"i{n}", text) for n, text in enumerate(inits)]
-    said += [(f"s{n}", text) for n, text in enumerate(sidecars)]
-    said += [(f"m{n}", text) for n, text in enumerate(mains)]
-    statuses = {name: status(name, text) for name, text in said if text}
+    states = [(f"i{n}", text) for n, text in enumerate(inits)]
+    states += [(f"s{n}", text) for n, text in enumerate(sidecars)]
+    states += [(f"m{n}", text) for n, text in enumerate(mains)]
+    statuses = {name: status(name, text) for name, text in states if text}
     has_started = any(text and text != WAITING for text in mains)
     return pod_phase(Pod(spec=spec), statuses, is_terminal=is_terminal, has_started=has_started)
 

@@ -21,8 +21,8 @@ CRITICAL = pod("critical", "1", priority=2_000_000_000)
 
 
 def names(others: list[Pod], lacking: dict[str, int]) -> list[str] | None:
-    found = victims(CRITICAL, others, lacking)
-    return [each.metadata.name for each in found] if found is not None else None
+    pods = victims(CRITICAL, others, lacking)
+    return [pod.metadata.name for pod in pods] if pods is not None else None
 
 
 def test_the_nearest_that_is_large_enough_goes() -> None:
@@ -51,11 +51,11 @@ def test_as_critical_pods_stay() -> None:
 
 async def test_a_node_ends_pods_for_one_that_it_cannot_be_without() -> None:
     async def wanting(c: Cluster, name: str, cpu: str, priority: str = "", **notes: str) -> None:
-        made = builders.pod(name, node="node-0", namespace="default")
-        made.metadata.annotations = {f"kubernetes.io/config.{key}": value for key, value in notes.items()}
-        made.spec.priorityClassName = priority
-        (made.spec.containers or [])[0].resources = ResourceRequirements(requests={"cpu": cpu})
-        await c.client.of(Pod).create(made)
+        pod = builders.pod(name, node="node-0", namespace="default")
+        pod.metadata.annotations = {f"kubernetes.io/config.{key}": value for key, value in notes.items()}
+        pod.spec.priorityClassName = priority
+        (pod.spec.containers or [])[0].resources = ResourceRequirements(requests={"cpu": cpu})
+        await c.client.of(Pod).create(pod)
         await c.clock.settle()
 
     async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
@@ -63,7 +63,7 @@ async def test_a_node_ends_pods_for_one_that_it_cannot_be_without() -> None:
         await wanting(c, "large", "30")
         await wanting(c, "pretender", "20", source="file")  # whose pods are the node's own is for the node to say
         await wanting(c, "vital", "20", "system-node-critical")
-        pods = {each.metadata.name: each.status for each in (await c.client.of(Pod).list()).items}
+        pods = {obj.metadata.name: obj.status for obj in (await c.client.of(Pod).list()).items}
         assert {name: status.phase for name, status in pods.items()} == {
             "modest": "Running",
             "large": "Failed",
@@ -71,7 +71,7 @@ async def test_a_node_ends_pods_for_one_that_it_cannot_be_without() -> None:
             "vital": "Running",
         }
         assert pods["pretender"].reason == "OutOfcpu"
-        told = pods["large"]
-        assert (told.reason, told.message) == ("Preempting", "Preempted in order to admit critical pod")
-        (target,) = [each for each in told.conditions if each.type == "DisruptionTarget"]
+        preemptor = pods["large"]
+        assert (preemptor.reason, preemptor.message) == ("Preempting", "Preempted in order to admit critical pod")
+        (target,) = [condition for condition in preemptor.conditions if condition.type == "DisruptionTarget"]
         assert target.message == "Pod was preempted by Kubelet to accommodate a critical pod."

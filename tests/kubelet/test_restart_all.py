@@ -37,7 +37,9 @@ def test_which_end_is_one() -> None:
 
 
 def said(status: Any, name: str) -> Any:
-    return next(each for each in (*status.initContainerStatuses, *status.containerStatuses) if each.name == name)
+    return next(
+        container for container in (*status.initContainerStatuses, *status.containerStatuses) if container.name == name
+    )
 
 
 async def test_all_begin_anew_where_they_are() -> None:
@@ -54,7 +56,7 @@ async def test_all_begin_anew_where_they_are() -> None:
         assert (status.phase, said(status, "main").restartCount) == ("Running", 0)
         address = status.podIP
         status = await later(c, 6)  # it has no grace
-        conditions = {each.type: (each.status, each.reason) for each in status.conditions}
+        conditions = {condition.type: (condition.status, condition.reason) for condition in status.conditions}
         assert conditions["AllContainersRestarting"] == ("False", "")
         assert (status.phase, status.podIP) == ("Running", address)
         counts = {name: said(status, name).restartCount for name in ("first", "watcher", "main")}

@@ -14,9 +14,9 @@ async def test_pods_are_spread_over_the_nodes_and_run() -> None:
         for number in range(9):
             await pods.create(builders.pod(f"p{number}", namespace="default"))
         await c.clock.advance(5)
-        found = (await pods.list()).items
-        assert {pod.status.phase for pod in found} == {"Running"}
-        assert sorted({pod.spec.nodeName for pod in found}) == ["node-0", "node-1", "node-2"]
+        items = (await pods.list()).items
+        assert {pod.status.phase for pod in items} == {"Running"}
+        assert sorted({pod.spec.nodeName for pod in items}) == ["node-0", "node-1", "node-2"]
 
 
 async def test_a_node_that_is_switched_off_is_not_ready_until_it_comes_back() -> None:

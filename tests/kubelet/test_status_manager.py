@@ -6,15 +6,15 @@ from sampan.api.types.core_v1 import PodCondition, PodIP, PodStatus
 from sampan.kubelet.status_manager import status_patch
 
 
-def condition(type: str, status: str = "True", **said: Any) -> PodCondition:
-    return PodCondition(type=type, status=status, lastTransitionTime="2026-01-01T00:00:00Z", **said)
+def condition(type: str, status: str = "True", **fields: Any) -> PodCondition:
+    return PodCondition(type=type, status=status, lastTransitionTime="2026-01-01T00:00:00Z", **fields)
 
 
 def test_nothing_to_say() -> None:
     assert status_patch(PodStatus(phase="Running"), PodStatus(phase="Running")) == {}
 
 
-def test_what_is_no_longer_said_becomes_null() -> None:
+def test_removed_fields_become_null() -> None:
     old = PodStatus(phase="Running", reason="Why", conditions=[condition("A", "False", reason="No")])
     new = PodStatus(phase="Running", conditions=[condition("A")])
     patch = status_patch(old, new)
@@ -27,7 +27,7 @@ def test_only_conditions_that_changed_in_their_order() -> None:
     old = PodStatus(conditions=[condition("A"), condition("B", "False")])
     new = PodStatus(conditions=[condition("A"), condition("C"), condition("B")])
     patch = status_patch(old, new)
-    assert [found["type"] for found in patch["conditions"]] == ["C", "B"]
+    assert [condition["type"] for condition in patch["conditions"]] == ["C", "B"]
     assert patch["$setElementOrder/conditions"] == [{"type": "A"}, {"type": "C"}, {"type": "B"}]
 
 

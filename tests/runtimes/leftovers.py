@@ -15,16 +15,16 @@ _ROOT = Path("/sys/fs/cgroup")
 def of_pod(uid: str, directory: Path) -> Collection[str]:
     """Groups, processes in them, and mounts below the runtime's directory that name the pod. The pod's own group, which
     the kubelet would remove, is removed here."""
-    found = [str(path) for path in kernel.mounts_below(directory) if uid in str(path)]
+    leftovers = [str(path) for path in kernel.mounts_below(directory) if uid in str(path)]
     for place in _groups(uid):
-        found += [str(path) for path in place.iterdir() if path.is_dir()]
-        found += [f"process {pid} in {place}" for pid in (place / "cgroup.procs").read_text().split()]
+        leftovers += [str(path) for path in place.iterdir() if path.is_dir()]
+        leftovers += [f"process {pid} in {place}" for pid in (place / "cgroup.procs").read_text().split()]
         with contextlib.suppress(OSError):
             place.rmdir()
     for parent in _ROOT.glob(f"*/{Path(cgroup_parent(uid)).parts[1]}"):
         with contextlib.suppress(OSError):  # other tests have theirs in it
             parent.rmdir()
-    return found
+    return leftovers
 
 
 def _groups(uid: str) -> Sequence[Path]:

@@ -15,13 +15,13 @@ EVERY = {name: (f"/{name}", f"some {name}") for name in ORDER}
 @pytest.mark.parametrize("best", ORDER)
 def test_the_best_there_is(best: str) -> None:
     behind = ORDER[ORDER.index(best) :]
-    found = DetectedRuntimes(
+    detected = DetectedRuntimes(
         usable={name: EVERY[name] for name in behind}, errors={name: "broken" for name in ORDER if name not in behind}
     )
-    made = choose(found)
-    assert (made.runtime, made.endpoint) == (best, f"/{best}")
-    assert f"some {best}" in made.why
-    assert made.why.count("broken") == ORDER.index(best)
+    choice = choose(detected)
+    assert (choice.runtime, choice.endpoint) == (best, f"/{best}")
+    assert f"some {best}" in choice.why
+    assert choice.why.count("broken") == ORDER.index(best)
 
 
 def test_what_was_asked_for() -> None:
@@ -48,20 +48,20 @@ def test_without_engines(tmp_path: Path) -> None:
     deaf = tmp_path / "deaf.sock"
     deaf.touch()
     sockets = {"cri_sockets": [str(deaf)], "docker_sockets": [str(tmp_path / "none.sock")]}
-    found = asyncio.run(detect(AUTO, order=(CRI, DOCKER), **sockets))
-    assert str(deaf) in found.errors[CRI]
-    assert found.errors[DOCKER] == "no socket of the Docker Engine"
+    detected = asyncio.run(detect(AUTO, order=(CRI, DOCKER), **sockets))
+    assert str(deaf) in detected.errors[CRI]
+    assert detected.errors[DOCKER] == "no socket of the Docker Engine"
     with pytest.raises(NoRuntime):
-        choose(found)  # never plain processes, unless they are asked for
+        choose(detected)  # never plain processes, unless they are asked for
     assert choose(asyncio.run(detect(PROCESS)), PROCESS).runtime == PROCESS
 
 
 @pytest.mark.skipif(bool(engines.missing("containerd", "runc")), reason=engines.missing("containerd", "runc"))
 def test_an_engine_that_answers() -> None:
     with engines.containerd() as engine:
-        found = asyncio.run(detect(CRI, cri_sockets=["/none", str(engine.socket)]))
+        detected = asyncio.run(detect(CRI, cri_sockets=["/none", str(engine.socket)]))
         named = asyncio.run(choose_runtime(AUTO, f"unix://{engine.socket}"))
-    made = choose(found, CRI)
-    assert (made.runtime, made.endpoint) == (CRI, str(engine.socket))
+    choice = choose(detected, CRI)
+    assert (choice.runtime, choice.endpoint) == (CRI, str(engine.socket))
     assert (named.runtime, named.endpoint) == (CRI, f"unix://{engine.socket}")
-    assert "containerd 1." in made.why or "containerd 2." in made.why
+    assert "containerd 1." in choice.why or "containerd 2." in choice.why

@@ -21,25 +21,25 @@ _LACKS = {Feature.ENDS_ABANDONED: "containerd lets a command run on after its cl
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    with engines.containerd() as made:
-        yield made
+    with engines.containerd() as engine:
+        yield engine
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with registry.serving(engines.busybox_image("registry"), "busybox", "pulled") as found:
-        yield found
+    with registry.serving(engines.busybox_image("registry"), "busybox", "pulled") as address:
+        yield address
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path) -> None:
-    def opened(told: PodCallback) -> CriRuntime:
+    def opened(on_change: PodCallback) -> CriRuntime:
         return CriRuntime(
             endpoint=str(engine.socket),
             directory=engine.directory / "node",
             node="checks",
             clock=RealClock(),
-            on_pod_change=told,
+            on_pod_change=on_change,
             relist_s=0.1,
         )
 
@@ -60,10 +60,10 @@ async def test_nodes_that_share_an_engine_do_not_mix(engine: Engine, tmp_path: P
     """Even if they have one name, as those of two clusters may."""
 
     def subject(name: str) -> Subject:
-        def opened(told: PodCallback) -> CriRuntime:
+        def opened(on_change: PodCallback) -> CriRuntime:
             directory = tmp_path / name
             return CriRuntime(
-                endpoint=str(engine.socket), directory=directory, node="n", clock=RealClock(), on_pod_change=told
+                endpoint=str(engine.socket), directory=directory, node="n", clock=RealClock(), on_pod_change=on_change
             )
 
         return Subject(
@@ -73,9 +73,9 @@ async def test_nodes_that_share_an_engine_do_not_mix(engine: Engine, tmp_path: P
             left=lambda uid: leftovers.of_pod(uid, engine.directory),
         )
 
-    async with open_bench(subject("one")) as one, open_bench(subject("other")) as other:
-        pod = await one.sandbox()
-        assert one.runtime.known_pods() == [pod.metadata.uid]
+    async with open_bench(subject("one")) as first, open_bench(subject("other")) as other:
+        pod = await first.sandbox()
+        assert first.runtime.known_pods() == [pod.metadata.uid]
         await other.runtime.remove_pod(pod.metadata.uid)
         assert other.runtime.known_pods() == []
-        assert one.runtime.pod_report(pod).is_sandbox_ready
+        assert first.runtime.pod_report(pod).is_sandbox_ready

@@ -24,25 +24,25 @@ if not kernel.may_lower_oom_score():
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    with engines.docker() as made:
-        yield made
+    with engines.docker() as engine:
+        yield engine
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with registry.serving(engines.busybox_image("registry"), "busybox", "pulled") as found:
-        yield found
+    with registry.serving(engines.busybox_image("registry"), "busybox", "pulled") as address:
+        yield address
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path) -> None:
-    def opened(told: PodCallback) -> DockerRuntime:
+    def opened(on_change: PodCallback) -> DockerRuntime:
         return DockerRuntime(
             socket=str(engine.socket),
             directory=engine.directory / "node",
             node="checks",
             clock=RealClock(),
-            on_pod_change=told,
+            on_pod_change=on_change,
             network=NoNetwork(),
         )
 

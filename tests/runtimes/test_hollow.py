@@ -20,14 +20,14 @@ _LACKS = {
 
 
 def _prepare(pod: Pod, container: str, exit_code: int | None) -> None:
-    said = {"run": "forever" if exit_code is None else "0", "exit-code": str(exit_code or 0)}
-    pod.metadata.annotations |= {f"{PREFIX}{name}.{container}": value for name, value in said.items()}
+    settings = {"run": "forever" if exit_code is None else "0", "exit-code": str(exit_code or 0)}
+    pod.metadata.annotations |= {f"{PREFIX}{name}.{container}": value for name, value in settings.items()}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_conformance(check: Check, tmp_path: Path) -> None:
     @asynccontextmanager
-    async def opened(told: PodCallback) -> AsyncIterator[Runtime]:
+    async def opened(on_change: PodCallback) -> AsyncIterator[Runtime]:
         yield HollowRuntime(world=World(clock=RealClock()))
 
     lacks = (

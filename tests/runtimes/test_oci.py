@@ -36,8 +36,8 @@ def images() -> Iterator[ImageStore]:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with registry.serving(engines.busybox_image("registry"), "busybox", "pulled") as found:
-        yield found
+    with registry.serving(engines.busybox_image("registry"), "busybox", "pulled") as address:
+        yield address
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_conformance(program: str, check: Check, images: ImageStore, address: st
         pytest.skip(f"not installed: {program}")
 
     @asynccontextmanager
-    async def opened(told: PodCallback) -> AsyncIterator[Runtime]:
+    async def opened(on_change: PodCallback) -> AsyncIterator[Runtime]:
         async with (
             Puller(store=images, clock=RealClock()) as puller,
             OciRuntime(
@@ -62,7 +62,7 @@ def test_conformance(program: str, check: Check, images: ImageStore, address: st
                 network=NoNetwork(),
                 programs={program: PROGRAMS[program]},
                 clock=RealClock(),
-                on_pod_change=told,
+                on_pod_change=on_change,
                 puller=puller,
             ) as runtime,
         ):

@@ -13,11 +13,11 @@ SANDBOX = ObservedSandbox(id="s", attempt=0, is_ready=True, ips=["10.0.0.2"])
 
 
 def _seen(name: str, attempt: int = 0, sandbox: str = "s", **fields: object) -> ObservedContainer:
-    made = {"state": contract.EXITED, **fields}
-    return ObservedContainer(id=f"{name}{attempt}", sandbox=sandbox, name=name, attempt=attempt, **made)  # type: ignore[arg-type]
+    values = {"state": contract.EXITED, **fields}
+    return ObservedContainer(id=f"{name}{attempt}", sandbox=sandbox, name=name, attempt=attempt, **values)  # type: ignore[arg-type]
 
 
-def test_only_changes_are_told() -> None:
+def test_only_changes_are_reported() -> None:
     table = PodTable("x")
     assert table.put("u", [SANDBOX], [], table.ticket())
     assert not table.put("u", [SANDBOX], [], table.ticket())
@@ -44,7 +44,7 @@ def test_the_present_and_the_one_before() -> None:
     runs = [_seen("a", number, exit_code=number, finished_at=2, started_at=3) for number in (1, 0, 2)]
     table.put("u", [SANDBOX], runs, table.ticket())
     report = table.report(POD)
-    assert [(each.id, each.exit_code) for each in (*report.containers, *report.before)] == [
+    assert [(report.id, report.exit_code) for report in (*report.containers, *report.before)] == [
         ("x://a2", 2),
         ("x://a1", 1),
     ]
@@ -55,12 +55,12 @@ def test_the_present_and_the_one_before() -> None:
 def test_what_an_older_sandbox_left() -> None:
     table = PodTable("x")
     new = ObservedSandbox(id="t", attempt=1, is_ready=False)
-    seen = [_seen("good"), _seen("bad", exit_code=1), _seen("init"), _seen("own", sandbox="t", exit_code=1)]
-    table.put("u", [SANDBOX, new], seen, table.ticket())
+    containers = [_seen("good"), _seen("bad", exit_code=1), _seen("init"), _seen("own", sandbox="t", exit_code=1)]
+    table.put("u", [SANDBOX, new], containers, table.ticket())
     report = table.report(POD)
     assert (report.is_sandbox_ready, report.sandboxes, list(report.ips)) == (False, 2, [])
-    assert sorted(each.name for each in report.containers) == ["good", "own"]
-    assert sorted(each.name for each in report.before) == ["bad", "init"]
+    assert sorted(container.name for container in report.containers) == ["good", "own"]
+    assert sorted(report.name for report in report.before) == ["bad", "init"]
 
 
 def test_what_is_not_there_is_refused() -> None:

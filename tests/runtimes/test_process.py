@@ -29,8 +29,8 @@ def test_conformance(check: Check, tmp_path: Path) -> None:
     node = tmp_path / "node"
 
     @asynccontextmanager
-    async def opened(told: PodCallback) -> AsyncIterator[Runtime]:
-        async with ProcessRuntime(directory=node, clock=RealClock(), on_pod_change=told) as runtime:
+    async def opened(on_change: PodCallback) -> AsyncIterator[Runtime]:
+        async with ProcessRuntime(directory=node, clock=RealClock(), on_pod_change=on_change) as runtime:
             yield runtime
             if not runtime.known_pods():
                 await MonitorClient(node / "monitor").quit()

@@ -93,8 +93,8 @@ def test_directories_are_made_where_a_link_leads_to(root: Root, tmp_path: Path) 
     (tmp_path / "root/out").symlink_to(tmp_path / "made")
     os.close(root.directory(["out", "deep"], mode=0o750))
     assert not (tmp_path / "made").exists()
-    made = tmp_path / "root" / str(tmp_path / "made").lstrip("/") / "deep"
-    assert made.stat().st_mode & 0o777 == 0o750
+    path = tmp_path / "root" / str(tmp_path / "made").lstrip("/") / "deep"
+    assert path.stat().st_mode & 0o777 == 0o750
 
 
 @pytest.mark.parametrize("path", ["/etc/file", "//etc/file", "etc//file", "/../etc/file"])

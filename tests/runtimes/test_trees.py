@@ -54,7 +54,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "outside" / "kept").touch()
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "link").symlink_to(tmp_path / "outside")
-    assert [each.name for each in walk_tree(tmp_path / "tree")] == ["link"]
+    assert [entry.name for entry in walk_tree(tmp_path / "tree")] == ["link"]
     remove_tree(tmp_path / "tree")
     assert (tmp_path / "outside" / "kept").exists()
 

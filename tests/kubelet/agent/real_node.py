@@ -20,7 +20,7 @@ NAME = "lonely"
 
 @asynccontextmanager
 async def real_node(
-    folder: Path,
+    directory: Path,
     line: Line,
     *,
     runtime: str = "process",
@@ -40,13 +40,20 @@ async def real_node(
     async with (
         build_kubelet(
             config=AgentConfig(
-                name=NAME, root=folder / "kubelet", logs=folder / "logs", ends_pods=ends_pods, relist_s=2.0, **settings
+                name=NAME,
+                root=directory / "kubelet",
+                logs=directory / "logs",
+                ends_pods=ends_pods,
+                relist_s=2.0,
+                **settings,
             ),
             client=Client(transport=transport, clock=clock, component="kubelet"),
             clock=clock,
             make_runtime=runtime_maker(
                 runtime,
-                RuntimeConfig(node=NAME, directory=folder / "runtime", images=folder / "images", stops_pods=ends_pods),
+                RuntimeConfig(
+                    node=NAME, directory=directory / "runtime", images=directory / "images", stops_pods=ends_pods
+                ),
                 clock,
             ),
             recorder=FlightRecorder(clock=clock),
@@ -61,13 +68,13 @@ async def real_node(
 
 
 def phase(kubelet: Kubelet, name: str, namespace: str = "default") -> str:
-    found = kubelet.find(namespace, name)
-    return found.status.phase if found is not None else ""
+    pod = kubelet.find(namespace, name)
+    return pod.status.phase if pod is not None else ""
 
 
 def manifest(name: str, *command: str, **spec: Any) -> str:
     from sampan.api.codec import json
 
     container = {"name": "c", "image": "sampan.local/host", "command": list(command or ("sleep", "1000"))}
-    wanted = {"containers": [container], "terminationGracePeriodSeconds": 0, "hostNetwork": True, **spec}
-    return json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": wanted}).decode()
+    pod_spec = {"containers": [container], "terminationGracePeriodSeconds": 0, "hostNetwork": True, **spec}
+    return json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod_spec}).decode()

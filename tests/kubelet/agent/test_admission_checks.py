@@ -16,18 +16,18 @@ PRIVILEGED = {"securityContext": {"privileged": True}}
 
 def pod(*, source: str = "", container: dict[str, Any] | None = None, **spec: Any) -> Pod:
     notes = {"kubernetes.io/config.source": source} if source else {}
-    wanted = {"containers": [{"name": "c", "image": "i", **(container or {})}], **spec}
-    return json.from_value({"metadata": {"name": "p", "uid": "u", "annotations": notes}, "spec": wanted}, Pod)
+    pod_spec = {"containers": [{"name": "c", "image": "i", **(container or {})}], **spec}
+    return json.from_value({"metadata": {"name": "p", "uid": "u", "annotations": notes}, "spec": pod_spec}, Pod)
 
 
-def refusal(found: Pod, *, has_apparmor: bool = True, has_strict_groups: bool = True, **config: Any) -> tuple[str, str]:
+def refusal(pod: Pod, *, has_apparmor: bool = True, has_strict_groups: bool = True, **config: Any) -> tuple[str, str]:
     settings = AgentConfig(name="n", root=Path("/"), logs=Path("/"), **config)
-    failure = enforcement_failure(found, settings, has_apparmor=has_apparmor, has_strict_groups=has_strict_groups)
+    failure = enforcement_failure(pod, settings, has_apparmor=has_apparmor, has_strict_groups=has_strict_groups)
     return (failure.reason, failure.message) if failure is not None else ("", "")
 
 
 @pytest.mark.parametrize(
-    ("found", "config", "what"),
+    ("pod", "config", "what"),
     [
         (pod(container=PRIVILEGED), {"allows_privileged": False}, "privileged container"),
         (pod(initContainers=[{"name": "i", **PRIVILEGED}]), {"allows_privileged": False}, "privileged container"),
@@ -36,9 +36,9 @@ def refusal(found: Pod, *, has_apparmor: bool = True, has_strict_groups: bool = 
         (pod(hostIPC=True, source="http"), {"host_ipc_sources": ["api", "file"]}, "host ipc"),
     ],
 )
-def test_what_the_kubelet_was_told_not_to_allow(found: Pod, config: dict[str, Any], what: str) -> None:
-    assert refusal(found, **config) == ("Blocked", f'pod with UID "u" specified {what}, but is disallowed')
-    assert refusal(found) == ("", "")
+def test_pods_that_the_kubelet_configuration_does_not_allow(pod: Pod, config: dict[str, Any], what: str) -> None:
+    assert refusal(pod, **config) == ("Blocked", f'pod with UID "u" specified {what}, but is disallowed')
+    assert refusal(pod) == ("", "")
 
 
 def test_of_its_own_source_a_pod_may() -> None:
@@ -54,9 +54,9 @@ def test_sysctls() -> None:
 
 def test_profiles_that_nobody_would_enforce() -> None:
     profile: dict[str, Any] = {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}}
-    told = "Cannot enforce AppArmor: AppArmor is not enabled on the host"
-    assert refusal(pod(container=profile), has_apparmor=False) == ("AppArmor", told)
-    assert refusal(pod(**profile), has_apparmor=False) == ("AppArmor", told)
+    message = "Cannot enforce AppArmor: AppArmor is not enabled on the host"
+    assert refusal(pod(container=profile), has_apparmor=False) == ("AppArmor", message)
+    assert refusal(pod(**profile), has_apparmor=False) == ("AppArmor", message)
     assert refusal(pod(container=profile)) == ("", "")
     assert refusal(pod(securityContext={"appArmorProfile": {"type": "Unconfined"}}), has_apparmor=False) == ("", "")
 

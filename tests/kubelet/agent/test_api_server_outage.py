@@ -21,8 +21,8 @@ OWN = f"own-{NAME}"
 
 async def pods_told(port: int) -> list[str]:
     """What /pods says."""
-    async with ClientSession() as session, session.get(f"http://127.0.0.1:{port}/pods") as answer:
-        return [item["metadata"]["name"] for item in (await answer.json(content_type=None))["items"]]
+    async with ClientSession() as session, session.get(f"http://127.0.0.1:{port}/pods") as response:
+        return [item["metadata"]["name"] for item in (await response.json(content_type=None))["items"]]
 
 
 async def listens(port: int) -> None:
@@ -37,10 +37,10 @@ async def listens(port: int) -> None:
 
 
 def directory_with(tmp_path: Path, name: str) -> Path:
-    folder = tmp_path / "manifests"
-    folder.mkdir()
-    (folder / f"{name}.json").write_text(manifest(name))
-    return folder
+    directory = tmp_path / "manifests"
+    directory.mkdir()
+    (directory / f"{name}.json").write_text(manifest(name))
+    return directory
 
 
 def pod(name: str) -> Pod:
@@ -95,9 +95,9 @@ async def test_what_runs_goes_on_while_the_api_server_is_away(tmp_path: Path) ->
             await cluster.client.of(Pod).create(pod("comes"))
             await eventually(lambda: phase(kubelet, "comes") == "Running")
             after = kubelet.runtime.pod_report(kubelet.records[uid_of(kubelet.pods(), "stays")].pod).containers
-            assert [each.id for each in after] == [each.id for each in before]
+            assert [report.id for report in after] == [report.id for report in before]
             await line.cut()
 
 
 def uid_of(pods: list[Pod], name: str) -> str:
-    return next(each.metadata.uid for each in pods if each.metadata.name == name)
+    return next(pod.metadata.uid for pod in pods if pod.metadata.name == name)

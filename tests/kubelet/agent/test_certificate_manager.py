@@ -103,18 +103,18 @@ async def test_a_node_joins_with_a_token_and_renews_by_itself(tmp_path: Path) ->
             task.cancel()
         assert store.read() == used[1] != used[0]
         assert life(used[1].certificate)[1] > ends
-        assert {each.spec.username for each in await requests(c)} == {JOINING.name, NODE.name}
+        assert {request.spec.username for request in await requests(c)} == {JOINING.name, NODE.name}
         assert store.current.is_symlink()
         assert store.current.stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
     async def answer(c: Cluster, name: str, kind: str) -> None:
-        found = copy_of(await c.client.of(CertificateSigningRequest).get(name))
-        found.status.conditions.append(
+        request = copy_of(await c.client.of(CertificateSigningRequest).get(name))
+        request.status.conditions.append(
             CertificateSigningRequestCondition(type=kind, status="True", reason="Tested", message="not now")
         )
-        await c.client.of(CertificateSigningRequest).update(found, subresource="approval")
+        await c.client.of(CertificateSigningRequest).update(request, subresource="approval")
         await c.clock.settle()
 
     async with cluster() as c, c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
@@ -134,15 +134,15 @@ async def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
             task = group.create_task(manager.run())
             for count, kind in ((1, "Denied"), (2, "Approved")):
                 await until_requested(c, count)
-                newest = max(await requests(c), key=lambda each: int(each.metadata.resourceVersion))
+                newest = max(await requests(c), key=lambda request: int(request.metadata.resourceVersion))
                 await answer(c, newest.metadata.name, kind)
             await until(c, lambda: len(used) == 1)
             task.cancel()
-        found = x509.load_pem_x509_certificate(used[0].certificate).extensions.get_extension_for_class(
+        names = x509.load_pem_x509_certificate(used[0].certificate).extensions.get_extension_for_class(
             x509.SubjectAlternativeName
         )
-        assert found.value.get_values_for_type(x509.DNSName) == ["n1"]
-        assert [str(each) for each in found.value.get_values_for_type(x509.IPAddress)] == ["10.0.0.1"]
+        assert names.value.get_values_for_type(x509.DNSName) == ["n1"]
+        assert [str(address) for address in names.value.get_values_for_type(x509.IPAddress)] == ["10.0.0.1"]
 
 
 def test_renewal_is_due_when_most_of_a_life_is_over() -> None:
@@ -197,10 +197,10 @@ async def test_what_is_signed_otherwise_than_asked_is_asked_for_again_but_not_at
             used.append(pair)
 
         async def sign() -> None:
-            found = copy_of((await requests(c))[-1])
+            request = copy_of((await requests(c))[-1])
             other = SigningRequest(common_name="somebody", is_server=True)
-            found.status.certificate = issue(ca, other, now=c.clock.now()).certificate
-            await c.client.of(CertificateSigningRequest).update(found, subresource="status")
+            request.status.certificate = issue(ca, other, now=c.clock.now()).certificate
+            await c.client.of(CertificateSigningRequest).update(request, subresource="status")
 
         manager = CertificateManager(
             request=serving_request("n1", ["n1"], ["10.0.0.1"]),

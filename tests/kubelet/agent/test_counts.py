@@ -20,16 +20,14 @@ exec sleep 1000
 
 
 def status(kubelet: Kubelet) -> ContainerStatus:
-    found = kubelet.find("default", "p")
-    return (
-        found.status.containerStatuses[0] if found is not None and found.status.containerStatuses else ContainerStatus()
-    )
+    pod = kubelet.find("default", "p")
+    return pod.status.containerStatuses[0] if pod is not None and pod.status.containerStatuses else ContainerStatus()
 
 
-def told(found: ContainerStatus) -> tuple[bool, int, int | None]:
+def told(status: ContainerStatus) -> tuple[bool, int, int | None]:
     """Whether it runs, how often it was begun again, and how the run before ended."""
-    ended = found.lastState.terminated
-    return found.state.running is not None, found.restartCount, ended.exitCode if ended is not None else None
+    ended = status.lastState.terminated
+    return status.state.running is not None, status.restartCount, ended.exitCode if ended is not None else None
 
 
 async def test_over_restarts_of_the_kubelet(tmp_path: Path) -> None:

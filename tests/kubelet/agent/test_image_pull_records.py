@@ -24,7 +24,12 @@ SAME, RENEWED, OTHER = (
 
 def test_those_who_could_have_pulled_it() -> None:
     record = updated_record(None, REF, IMAGE, [OWN], 0)
-    assert [may_use_image(record, IMAGE, [each]) for each in (OWN, SAME, RENEWED, OTHER)] == [True, True, True, False]
+    assert [may_use_image(record, IMAGE, [pull_secret]) for pull_secret in (OWN, SAME, RENEWED, OTHER)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
     assert not may_use_image(record, IMAGE, [])
     assert not may_use_image(record, "other.example/app:1", [OWN])
     assert may_use_image(record, "registry.example/team/app:2", [OWN])
@@ -86,6 +91,6 @@ def test_images_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     for reference, at in (("kept", 100.0), ("gone", 100.0), ("fresh", 200.5)):
         pulled.write(reference, updated_record(None, reference, IMAGE, [OWN], at))
     pulled.prune({"kept"}, 200.9)
-    assert [pulled.read(each) is not None for each in ("kept", "gone", "fresh")] == [True, False, True]
+    assert [pulled.read(name) is not None for name in ("kept", "gone", "fresh")] == [True, False, True]
     pulled.prune({"kept"}, 201.9)
     assert pulled.read("fresh") is None

@@ -15,9 +15,9 @@ def test_facts_are_those_of_this_machine(tmp_path: Path) -> None:
     assert facts.memory_bytes == machine.memory_total() > 1 << 20
     assert facts.info.kernelVersion == os.uname().release
     assert facts.info.kubeletVersion.startswith("v1.")
-    found = capacity(facts, max_pods=110)
-    assert found["cpu"] == str(os.cpu_count())
-    assert found["pods"] == "110"
+    amounts = capacity(facts, max_pods=110)
+    assert amounts["cpu"] == str(os.cpu_count())
+    assert amounts["pods"] == "110"
     assert capacity(facts, max_pods=110, pods_per_core=1)["pods"] == str(min(110, facts.cores))
 
 

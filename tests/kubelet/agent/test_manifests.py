@@ -31,13 +31,15 @@ def test_as_the_node_runs_it() -> None:
     assert (container.imagePullPolicy, container.ports[0].protocol) == ("IfNotPresent", "TCP")
     assert pod.metadata.annotations["kubernetes.io/config.source"] == "file"
     assert len(pod.metadata.uid) == 32
-    assert [(each.operator, each.effect) for each in pod.spec.tolerations] == [("Exists", "NoExecute")]
+    assert [(toleration.operator, toleration.effect) for toleration in pod.spec.tolerations] == [
+        ("Exists", "NoExecute")
+    ]
 
 
 def test_its_uid_changes_with_its_content() -> None:
-    (one,), (same,) = (read_pods(MANIFEST, "file", "n1", now) for now in (0, 1))
+    (first,), (same,) = (read_pods(MANIFEST, "file", "n1", now) for now in (0, 1))
     (other,) = read_pods(MANIFEST.replace("i:1", "i:2"), "file", "n1", 0)
-    assert one.metadata.uid == same.metadata.uid != other.metadata.uid
+    assert first.metadata.uid == same.metadata.uid != other.metadata.uid
 
 
 def test_mirror() -> None:

@@ -47,21 +47,21 @@ async def test_a_node_follows_only_itself_and_its_pods_and_renews_its_lease_betw
         times = KubeletConfig(renew_s=0.1, status_s=3600)
         async with real_node(tmp_path, line, kubelet=times) as kubelet:
             await kubelet.ready.wait()
-            followed = {each for each in line.watched if each[0] in ("/api/v1/nodes", "/api/v1/pods")}
-            assert followed == {
+            watches = {watch for watch in line.watched if watch[0] in ("/api/v1/nodes", "/api/v1/pods")}
+            assert watches == {
                 ("/api/v1/nodes", f"metadata.name={NAME}"),
                 ("/api/v1/pods", f"spec.nodeName={NAME}"),
             }
             before = await cluster.client.of(Lease).get(NAME, "kube-node-lease")
             line.written.clear()
-            await eventually(lambda: len([each for each in line.written if each.startswith("PUT")]) >= 3)
+            await eventually(lambda: len([request for request in line.written if request.startswith("PUT")]) >= 3)
             after = await cluster.client.of(Lease).get(NAME, "kube-node-lease")
             assert after.spec.renewTime != before.spec.renewTime
-            assert not [each for each in line.written if each.endswith(f"/nodes/{NAME}/status")]
+            assert not [request for request in line.written if request.endswith(f"/nodes/{NAME}/status")]
             await line.cut()
 
 
-async def test_a_runtime_that_cannot_be_asked_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_runtime_that_does_not_respond_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken() -> RuntimeStatus:
         raise ZeroDivisionError("oh")
 

@@ -27,7 +27,7 @@ async def ready(client: Client) -> Node:
     return nodes[0]
 
 
-def played(tmp_path: Path, given: str = "", **config: Any) -> Node:
+def played(tmp_path: Path, pod_cidr: str = "", **config: Any) -> Node:
     """The node once it is ready; somebody may give it a range meanwhile."""
 
     async def main() -> Node:
@@ -36,11 +36,11 @@ def played(tmp_path: Path, given: str = "", **config: Any) -> Node:
             line.open(cluster.assembly.transport)
             async with real_node(tmp_path, line, needs_pod_cidr=True, **config) as kubelet:
                 await kubelet.ready.wait()
-                if given:
-                    await cluster.client.of(Node).patch(NAME, {"spec": {"podCIDR": given, "podCIDRs": [given]}})
-                found = await ready(cluster.client)
+                if pod_cidr:
+                    await cluster.client.of(Node).patch(NAME, {"spec": {"podCIDR": pod_cidr, "podCIDRs": [pod_cidr]}})
+                node = await ready(cluster.client)
                 await line.cut()
-                return found
+                return node
 
     return asyncio.run(main())
 

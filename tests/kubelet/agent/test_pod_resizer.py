@@ -29,18 +29,18 @@ class Groups:
     def __init__(self) -> None:
         self.ensured: list[Pod] = []
 
-    def widen(self, found: Pod) -> None:
+    def widen(self, pod: Pod) -> None:
         return
 
-    def ensure(self, found: Pod) -> None:
-        self.ensured.append(found)
+    def ensure(self, pod: Pod) -> None:
+        self.ensured.append(pod)
 
 
 class Events:
     def __init__(self) -> None:
         self.reasons: list[str] = []
 
-    def pod(self, kubelet: object, found: Pod, type: str, reason: str, message: str) -> None:
+    def pod(self, kubelet: object, pod: Pod, type: str, reason: str, message: str) -> None:
         self.reasons.append(reason)
 
 
@@ -72,7 +72,7 @@ class Runtime:
     def __init__(self) -> None:
         self.updated: list[tuple[str, int]] = []
 
-    async def update_resources(self, found: Pod, name: str, resources: Resources) -> None:
+    async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
         self.updated.append((name, resources.memory_bytes))
 
 

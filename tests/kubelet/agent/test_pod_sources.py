@@ -28,8 +28,8 @@ class Told:
         self.times = 0
 
     def update(self, source: str, pods: Any) -> None:
-        found: list[Pod] = list(pods)
-        self.pods[source] = sorted(each.metadata.name.removesuffix("-n") for each in found)
+        listed_pods: list[Pod] = list(pods)
+        self.pods[source] = sorted(pod.metadata.name.removesuffix("-n") for pod in listed_pods)
         self.times += 1
 
     async def after(self, clock: VirtualClock, seconds: float, times: int) -> dict[str, list[str]]:
@@ -40,35 +40,35 @@ class Told:
 
 @asynccontextmanager
 async def sources(**config: Any) -> AsyncIterator[tuple[StaticPodSources, Told, VirtualClock]]:
-    clock, told = VirtualClock(), Told()
+    clock, changes = VirtualClock(), Told()
     settings = AgentConfig(name="n", root=Path("/"), logs=Path("/"), **config)
-    found = StaticPodSources(config=settings, clock=clock, update=told.update)
-    await found.start()
+    sources_ = StaticPodSources(config=settings, clock=clock, update=changes.update)
+    await sources_.start()
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(found.run())
-        yield found, told, clock
+        task = group.create_task(sources_.run())
+        yield sources_, changes, clock
         task.cancel()
 
 
-def test_a_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         (tmp_path / "a.yaml").write_text(POD.format("a"))
         (tmp_path / ".hidden").write_text(POD.format("hidden"))
-        async with sources(static_pod_path=tmp_path) as (found, told, clock):
-            assert told.pods == {"file": ["a"]}
-            assert found.are_known
+        async with sources(static_pod_path=tmp_path) as (static_pods, changes, clock):
+            assert changes.pods == {"file": ["a"]}
+            assert static_pods.are_known
             (tmp_path / "b.yaml").write_text(POD.format("b"))
-            assert await told.after(clock, 1, 2) == {"file": ["a", "b"]}
+            assert await changes.after(clock, 1, 2) == {"file": ["a", "b"]}
             (tmp_path / "b.yaml").write_text(POD.format("other"))
             os.utime(tmp_path / "b.yaml", (1, 1))
-            assert await told.after(clock, 1, 3) == {"file": ["a", "other"]}
+            assert await changes.after(clock, 1, 3) == {"file": ["a", "other"]}
             (tmp_path / "bad.yaml").write_text("kind: Service")
-            assert await told.after(clock, 1, 4) == {"file": ["a", "other"]}
+            assert await changes.after(clock, 1, 4) == {"file": ["a", "other"]}
             assert f"{tmp_path / 'bad.yaml'}: want a Pod or a PodList of v1" in caplog.text
             (tmp_path / "a.yaml").unlink()
-            assert await told.after(clock, 1, 5) == {"file": ["other"]}
+            assert await changes.after(clock, 1, 5) == {"file": ["other"]}
             await clock.advance(60)
-            assert told.times == 5  # nothing has changed since
+            assert changes.times == 5  # nothing has changed since
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
@@ -81,10 +81,10 @@ def test_files_that_are_anything_but_pods(tmp_path: Path, caplog: pytest.LogCapt
         with (tmp_path / "large.yaml").open("wb") as file:
             file.truncate(11 << 20)
         (tmp_path / "list.yaml").write_text("apiVersion: v1\nkind: PodList\nitems: [text]")
-        async with sources(static_pod_path=tmp_path) as (_, told, clock):
-            assert told.pods == {"file": ["a"]}
+        async with sources(static_pod_path=tmp_path) as (_, changes, clock):
+            assert changes.pods == {"file": ["a"]}
             (tmp_path / "b.yaml").write_text(POD.format("b"))
-            assert await told.after(clock, 1, 2) == {"file": ["a", "b"]}
+            assert await changes.after(clock, 1, 2) == {"file": ["a", "b"]}
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
@@ -93,10 +93,10 @@ def test_files_that_are_anything_but_pods(tmp_path: Path, caplog: pytest.LogCapt
 
 async def test_a_single_file(tmp_path: Path) -> None:
     place = tmp_path / "pods.yaml"
-    async with sources(static_pod_path=place) as (_, told, clock):
-        assert told.pods == {"file": []}
+    async with sources(static_pod_path=place) as (_, changes, clock):
+        assert changes.pods == {"file": []}
         place.write_text(POD.format("a") + "---\n" + POD.format("b"))
-        assert await told.after(clock, 1, 2) == {"file": ["a", "b"]}
+        assert await changes.after(clock, 1, 2) == {"file": ["a", "b"]}
 
 
 class Site:
@@ -139,19 +139,19 @@ def test_a_url(caplog: pytest.LogCaptureFixture) -> None:
         site = Site()
         async with (
             site.served() as url,
-            sources(static_url=url, static_url_headers={"X-Key": "secret"}) as (found, told, clock),
+            sources(static_url=url, static_url_headers={"X-Key": "secret"}) as (static_pods, changes, clock),
         ):
-            assert not found.are_known
-            assert await told.after(clock, 20, 1) == {"http": ["a"]}
+            assert not static_pods.are_known
+            assert await changes.after(clock, 20, 1) == {"http": ["a"]}
             site.text = POD.format("b")
-            assert await told.after(clock, 20, 2) == {"http": ["b"]}
-            assert found.are_known
+            assert await changes.after(clock, 20, 2) == {"http": ["b"]}
+            assert static_pods.are_known
             for site.status, site.text in ((500, ""), (200, "kind: Service"), (200, "")):
                 await site.asked_again(clock)
-                assert told.pods == {"http": ["b"]}  # what ran goes on
+                assert changes.pods == {"http": ["b"]}  # what ran goes on
             assert "want a Pod or a PodList" in caplog.text
             site.text = POD.format("c")
-            assert await told.after(clock, 20, 3) == {"http": ["c"]}
+            assert await changes.after(clock, 20, 3) == {"http": ["c"]}
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
@@ -159,6 +159,6 @@ def test_a_url(caplog: pytest.LogCaptureFixture) -> None:
 
 async def test_a_url_that_wants_another_header() -> None:
     site = Site()
-    async with site.served() as url, sources(static_url=url) as (found, told, clock):
+    async with site.served() as url, sources(static_url=url) as (static_pods, changes, clock):
         await site.asked_again(clock)
-        assert (told.pods, found.are_known) == ({}, False)
+        assert (changes.pods, static_pods.are_known) == ({}, False)

@@ -9,12 +9,12 @@ from sampan.kubelet.agent.pod_resizer import DEFERRED, INFEASIBLE, changed_resou
 NODE = json.from_value({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "2", "memory": "1Gi"}}}, Node)
 
 
-def amounts(**found: str) -> ResourceRequirements:
-    return ResourceRequirements(requests=dict(found), limits=dict(found))
+def amounts(**quantities: str) -> ResourceRequirements:
+    return ResourceRequirements(requests=dict(quantities), limits=dict(quantities))
 
 
 @pytest.mark.parametrize(
-    ("wanted", "present", "expected"),
+    ("requirements", "present", "expected"),
     [
         (amounts(cpu="1"), amounts(cpu="1000m"), set()),
         (amounts(cpu="1"), amounts(cpu="2"), {"cpu"}),
@@ -22,8 +22,8 @@ def amounts(**found: str) -> ResourceRequirements:
         (amounts(cpu="1"), amounts(cpu="1", **{"ephemeral-storage": "1Gi"}), set()),
     ],
 )
-def test_what_changes(wanted: ResourceRequirements, present: ResourceRequirements, expected: set[str]) -> None:
-    assert changed_resources(wanted, present) == expected
+def test_what_changes(requirements: ResourceRequirements, present: ResourceRequirements, expected: set[str]) -> None:
+    assert changed_resources(requirements, present) == expected
 
 
 def test_who_is_restarted() -> None:

@@ -22,7 +22,7 @@ class Engine:
     """Of two images, one cannot be removed."""
 
     def __init__(self) -> None:
-        self.left = [ImageInfo(id=each, names=(each,), size=10) for each in ("stuck", "loose")]
+        self.left = [ImageInfo(id=name, names=(name,), size=10) for name in ("stuck", "loose")]
 
     async def images(self) -> list[ImageInfo]:
         return self.left
@@ -30,28 +30,28 @@ class Engine:
     async def remove_image(self, name: str) -> None:
         if name == "stuck":
             raise RuntimeFailure("ImageError", "it is held")
-        self.left = [each for each in self.left if each.id != name]
+        self.left = [image for image in self.left if image.id != name]
 
 
 async def test_an_image_that_cannot_be_removed_keeps_no_other() -> None:
     engine: Any = Engine()
-    clock, told, kept = VirtualClock(), list[str](), list[set[str]]()
+    clock, messages, kept = VirtualClock(), list[str](), list[set[str]]()
     collector = ImageGarbageCollector(
         config=CONFIG,
         runtime=engine,
         clock=clock,
         in_use=set,
-        record_event=lambda reason, message: told.append(reason),
+        record_event=lambda reason, message: messages.append(reason),
         forget=lambda present, before: kept.append(set(present)),
-        disk=lambda folder: (1, 100),
+        disk=lambda directory: (1, 100),
     )
     await collector.remove_unused()
-    assert [each.id for each in engine.left] == ["stuck"]
+    assert [image.id for image in engine.left] == ["stuck"]
     assert kept == [{"stuck"}]
     await clock.advance(3600)
     with pytest.raises(RuntimeFailure):
         await collector.collect()
-    assert told == ["FreeDiskSpaceFailed"]
+    assert messages == ["FreeDiskSpaceFailed"]
 
 
 def test_it_is_looked_again_whatever_happened(caplog: pytest.LogCaptureFixture) -> None:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 def pod(name: str, image: str, *secrets: str, policy: str = "IfNotPresent") -> Pod:
     container = {"name": "c", "image": image, "command": ["/bin/busybox", "sleep", "1000"], "imagePullPolicy": policy}
     spec = {"nodeName": NAME, "hostNetwork": True, "containers": [container], "terminationGracePeriodSeconds": 0}
-    spec["imagePullSecrets"] = [{"name": each} for each in secrets]
+    spec["imagePullSecrets"] = [{"name": secret} for secret in secrets]
     return json.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": spec}, Pod)
 
 
@@ -36,13 +36,13 @@ async def make_secret(client: Client, name: str, address: str, password: str = "
     auth = base64.b64encode(f"may:{password}".encode()).decode()
     data = json.encode({"auths": {address: {"auth": auth}}})
     meta = ObjectMeta(name=name, namespace="default")
-    made = Secret(metadata=meta, type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": data})
-    await client.of(Secret).create(made)
+    secret = Secret(metadata=meta, type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": data})
+    await client.of(Secret).create(secret)
 
 
 def waits(kubelet: Kubelet, name: str) -> str:
-    found = kubelet.find("default", name)
-    states = [each.state.waiting for each in found.status.containerStatuses] if found is not None else []
+    pod = kubelet.find("default", name)
+    states = [status.state.waiting for status in pod.status.containerStatuses] if pod is not None else []
     return states[0].reason if states and states[0] is not None else ""
 
 

@@ -57,14 +57,14 @@ async def scenario(cluster: Cluster, manifest: Path) -> None:
     await eventually(is_gone)
 
 
-def test_a_pod_of_a_folder_has_a_mirror_that_comes_back(tmp_path: Path) -> None:
-    folder = tmp_path / "manifests"
-    folder.mkdir()
-    manifest = folder / "own.yaml"
+def test_a_pod_of_a_directory_has_a_mirror_that_comes_back(tmp_path: Path) -> None:
+    directory = tmp_path / "manifests"
+    directory.mkdir()
+    manifest = directory / "own.yaml"
     manifest.write_text(MANIFEST)
     with (
         Cluster(components=("apiserver", "controllers")) as cluster,
-        agent(cluster, tmp_path, "--pod-manifest-path", str(folder)) as found,
+        agent(cluster, tmp_path, "--pod-manifest-path", str(directory)) as process,
     ):
-        found.start()
+        process.start()
         cluster.run(scenario(cluster, manifest), timeout_s=120)

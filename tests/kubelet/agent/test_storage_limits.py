@@ -43,7 +43,7 @@ ONE = 'Container c0 exceeded its local ephemeral storage limit "{}". '
 
 
 @pytest.mark.parametrize(
-    ("found", "usages", "volumes", "told"),
+    ("pod", "usages", "volumes", "message"),
     [
         (pod("10Ki", "20Ki"), [held("c0", 5, 4), held("c1", 9)], [], None),
         (pod("10Ki", "20Ki"), [held("c0", 5, 6), held("c1", 9)], [], ONE.format("10Ki")),
@@ -55,8 +55,8 @@ ONE = 'Container c0 exceeded its local ephemeral storage limit "{}". '
         (pod(""), [held("c0", 1 << 30)], [], None),
     ],
 )
-def test_excess(found: Pod, usages: list[Usage], volumes: list[VolumeUsage], told: str | None) -> None:
-    assert storage_excess(found, usages, volumes) == told
+def test_excess(pod: Pod, usages: list[Usage], volumes: list[VolumeUsage], message: str | None) -> None:
+    assert storage_excess(pod, usages, volumes) == message
 
 
 def test_only_those_with_a_limit_need_to_be_measured() -> None:

@@ -64,13 +64,13 @@ async def test_from_pod_to_config(tmp_path: Path) -> None:
         config = NodeSettings(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", host_ips=["10.0.0.1"])
         environment = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
         container = (pod.spec.containers or [])[0]
-        made = await environment.container(pod, container, 2, ContainerInputs(image=IMAGE, pod_ips=["10.1.0.2"]))
-        assert made.command == ["run", "open"]
-        assert made.args == ["$(x)"]
-        assert dict(made.env)["KUBERNETES_SERVICE_PORT"] == "443"
-        assert made.log_path == tmp_path / f"logs/default_p_{pod.metadata.uid}/c/2.log"
-        assert (made.has_tty, made.has_stdin, made.attempt) == (True, True, 2)
-        hosts = next(mount for mount in made.mounts if mount.target == "/etc/hosts")
+        built = await environment.container(pod, container, 2, ContainerInputs(image=IMAGE, pod_ips=["10.1.0.2"]))
+        assert built.command == ["run", "open"]
+        assert built.args == ["$(x)"]
+        assert dict(built.env)["KUBERNETES_SERVICE_PORT"] == "443"
+        assert built.log_path == tmp_path / f"logs/default_p_{pod.metadata.uid}/c/2.log"
+        assert (built.has_tty, built.has_stdin, built.attempt) == (True, True, 2)
+        hosts = next(mount for mount in built.mounts if mount.target == "/etc/hosts")
         assert "10.1.0.2\tp\n" in hosts.source.read_text()
         assert "1.2.3.4\tfriend\n" in hosts.source.read_text()
         os.truncate(hosts.source, 1 << 40)  # as a container can, which would be read whole
@@ -78,8 +78,8 @@ async def test_from_pod_to_config(tmp_path: Path) -> None:
         assert hosts.source.stat().st_size < 1000
         sandbox = await environment.sandbox(pod, 0)
         assert (sandbox.hostname, sandbox.labels["io.kubernetes.pod.uid"]) == ("p", pod.metadata.uid)
-        seen = await objects.secret("default", "s")
-        assert seen is not None
+        pull_secret = await objects.secret("default", "s")
+        assert pull_secret is not None
         assert changes
         objects.forget(pod.metadata.uid)
         assert objects.users(ObjectKey(Secret, "default", "s")) == set()
@@ -96,8 +96,8 @@ async def test_a_pod_on_the_network_of_the_node_has_its_addresses(tmp_path: Path
             root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", host_ips=["10.0.0.1", "fd::1"]
         )
         environment = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
-        made = await environment.container(pod, (pod.spec.containers or [])[0], 0, ContainerInputs(image=IMAGE))
-        variables = dict(made.env)
+        built = await environment.container(pod, (pod.spec.containers or [])[0], 0, ContainerInputs(image=IMAGE))
+        variables = dict(built.env)
         assert [variables[name] for name in fields] == ["10.0.0.1", "10.0.0.1,fd::1", "10.0.0.1"]
 
 
@@ -109,8 +109,8 @@ async def test_services_that_are_proxied_in_user_space(tmp_path: Path) -> None:
         )
         environment = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
         pod = value()
-        made = await environment.container(pod, (pod.spec.containers or [])[0], 0, ContainerInputs(image=IMAGE))
-        variables = dict(made.env)
+        built = await environment.container(pod, (pod.spec.containers or [])[0], 0, ContainerInputs(image=IMAGE))
+        variables = dict(built.env)
         assert variables["KUBERNETES_SERVICE_HOST"].startswith("127.")
         assert variables["KUBERNETES_SERVICE_PORT"] == "10443"
         assert variables["KUBERNETES_PORT_10443_TCP_ADDR"] == variables["KUBERNETES_SERVICE_HOST"]
@@ -142,7 +142,7 @@ async def test_what_is_missing(tmp_path: Path) -> None:
             "CreateContainerConfigError",
             'configmap "later" not found',
         )
-        made = {"metadata": {"name": "later", "namespace": "default"}, "data": {"A": "1"}}
-        await cluster.client.of(ConfigMap).create(json.from_value(made, ConfigMap))
+        config_map = {"metadata": {"name": "later", "namespace": "default"}, "data": {"A": "1"}}
+        await cluster.client.of(ConfigMap).create(json.from_value(config_map, ConfigMap))
         await changed.wait()
         assert dict((await environment.container(pod, container, 0, ContainerInputs(image=IMAGE))).env)["A"] == "1"

@@ -22,11 +22,11 @@ def server_of(*services: tuple[Any, str, dict[str, Any]]) -> grpc.aio.Server:
     """Each service with its schema, name and handlers; a handler that is an async generator answers again and again."""
     server = grpc.aio.server()
     for schema, service, handlers in services:
-        found = {}
+        methods = {}
         for name, handle in handlers.items():
             method = schema.method(service, name)
             kind = "unary_stream" if name in ("ListAndWatch", "NodeWatchResources") else "unary_unary"
-            found[name] = getattr(grpc, f"{kind}_rpc_method_handler")(
+            methods[name] = getattr(grpc, f"{kind}_rpc_method_handler")(
                 handle,
                 request_deserializer=method.request.FromString,
                 response_serializer=lambda message: (
@@ -34,7 +34,7 @@ def server_of(*services: tuple[Any, str, dict[str, Any]]) -> grpc.aio.Server:
                 ),
             )
             path = method.path.split("/")[1]
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(path, found),))
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(path, methods),))
     return server
 
 
@@ -60,10 +60,10 @@ class BoatPlugin:
         os.makedirs(directory, exist_ok=True)
         names = ("GetDevicePluginOptions", "Allocate", "PreStartContainer", "GetPreferredAllocation")
         handlers: dict[str, Any] = {name: self._handler(name) for name in names}
-        found = {"GetInfo": self._info, "NotifyRegistrationStatus": self._told}
+        methods = {"GetInfo": self._info, "NotifyRegistrationStatus": self._told}
         server = server_of(
             (proto(), "DevicePlugin", handlers | {"ListAndWatch": self._watch}),
-            (registration(), "Registration", found),
+            (registration(), "Registration", methods),
         )
         socket = directory / "boat.sock"
         server.add_insecure_port(f"unix:{socket}")
@@ -75,8 +75,8 @@ class BoatPlugin:
             socket.unlink(missing_ok=True)
 
     async def register(self, **other: str) -> None:
-        said = {"version": "v1beta1", "endpoint": "boat.sock", "resource_name": self.resource, **other}
-        request = proto().RegisterRequest(**said)
+        registration = {"version": "v1beta1", "endpoint": "boat.sock", "resource_name": self.resource, **other}
+        request = proto().RegisterRequest(**registration)
         await calls.call(
             str(self.directory / "kubelet.sock"), proto(), "Registration", "Register", request, timeout_s=20
         )
@@ -114,8 +114,8 @@ class BoatPlugin:
             if self._is_confused:
                 self._is_confused = False
                 yield b"\xff\xff\xff"
-            found = [proto().Device(ID=name, health=health) for name, health in self.devices.items()]
-            yield proto().ListAndWatchResponse(devices=found)
+            devices = [proto().Device(ID=name, health=health) for name, health in self.devices.items()]
+            yield proto().ListAndWatchResponse(devices=devices)
             await self._changed.wait()
 
     def _GetDevicePluginOptions(self, request: Message) -> Message:
@@ -124,16 +124,16 @@ class BoatPlugin:
         )
 
     def _Allocate(self, request: Message) -> Message:
-        [wanted] = request.container_requests
-        given = {"envs": {"BOATS": " ".join(sorted(wanted.devices_ids))}} | self.answer
-        return proto().AllocateResponse(container_responses=[proto().ContainerAllocateResponse(**given)])
+        [container_request] = request.container_requests
+        settings = {"envs": {"BOATS": " ".join(sorted(container_request.devices_ids))}} | self.answer
+        return proto().AllocateResponse(container_responses=[proto().ContainerAllocateResponse(**settings)])
 
     def _PreStartContainer(self, request: Message) -> Message:
         return proto().PreStartContainerResponse()
 
     def _GetPreferredAllocation(self, request: Message) -> Message:
-        found = proto().ContainerPreferredAllocationResponse(deviceIDs=list(self.prefers))
-        return proto().PreferredAllocationResponse(container_responses=[found])
+        response = proto().ContainerPreferredAllocationResponse(deviceIDs=list(self.prefers))
+        return proto().PreferredAllocationResponse(container_responses=[response])
 
 
 __all__ = ["BOAT", "BoatPlugin", "server_of"]

@@ -41,7 +41,7 @@ class BoatDriver:
         own = {"NodePrepareResources": self._prepare, "NodeUnprepareResources": self._unprepare}
         services: list[tuple[Any, str, dict[str, Any]]] = [
             (registration(), "Registration", {"GetInfo": self._info, "NotifyRegistrationStatus": self._told}),
-            *((proto(each), "DRAPlugin", own) for each in self.versions if each in SERVICES),
+            *((proto(version), "DRAPlugin", own) for version in self.versions if version in SERVICES),
         ]
         if self.health is not None:
             services.append((health_proto(), "DRAResourceHealth", {"NodeWatchResources": self._watch}))
@@ -73,28 +73,28 @@ class BoatDriver:
             device_name="boat",
             cdi_device_ids=[self.cdi_name],
         )
-        answer = schema.NodePrepareResourceResponse(devices=[] if self.fault else [device], error=self.fault)
-        return schema.NodePrepareResourcesResponse(claims={claim.uid: answer for claim in request.claims})
+        response = schema.NodePrepareResourceResponse(devices=[] if self.fault else [device], error=self.fault)
+        return schema.NodePrepareResourcesResponse(claims={claim.uid: response for claim in request.claims})
 
     async def _unprepare(self, request: Message, context: Any) -> Message:
         schema = proto(self._spoken)
         self.calls.append(("unprepare", [claim.name for claim in request.claims]))
-        answer = schema.NodeUnprepareResourceResponse(error=self.fault)
-        return schema.NodeUnprepareResourcesResponse(claims={claim.uid: answer for claim in request.claims})
+        response = schema.NodeUnprepareResourceResponse(error=self.fault)
+        return schema.NodeUnprepareResourcesResponse(claims={claim.uid: response for claim in request.claims})
 
     @property
     def _spoken(self) -> str:
-        return next(each for each in self.versions if each in SERVICES)
+        return next(version for version in self.versions if version in SERVICES)
 
     async def _watch(self, request: Message, context: Any) -> AsyncIterator[Message]:
         schema = health_proto()
         while True:
             self.changed.clear()
-            found = [
+            devices = [
                 schema.DeviceHealth(
-                    device=schema.DeviceIdentifier(pool_name="harbour", device_name=name), health=how, message=said
+                    device=schema.DeviceIdentifier(pool_name="harbour", device_name=name), health=how, message=message
                 )
-                for name, how, said in self.health or ()
+                for name, how, message in self.health or ()
             ]
-            yield schema.NodeWatchResourcesResponse(devices=found)
+            yield schema.NodeWatchResourcesResponse(devices=devices)
             await self.changed.wait()

@@ -156,7 +156,7 @@ def test_a_container_gets_what_is_for_its_request() -> None:
     play(scenario)
 
 
-def test_faults_are_told() -> None:
+def test_errors_are_reported() -> None:
     async def scenario(scene: Scene) -> None:
         driver, pod = BoatDriver(), await scene.pod("p")
 
@@ -168,14 +168,14 @@ def test_faults_are_told() -> None:
         async with scene.managing() as dynamic:
             assert await failure(dynamic) == 'fetch ResourceClaim c: resourceclaims.resource.k8s.io "c" not found'
             claim = await scene.claim("c", is_allocated=False)
-            told = f"pod p ({pod.metadata.uid}) is not allowed to use ResourceClaim c ({claim.metadata.uid})"
-            assert await failure(dynamic) == told
+            message = f"pod p ({pod.metadata.uid}) is not allowed to use ResourceClaim c ({claim.metadata.uid})"
+            assert await failure(dynamic) == message
             await scene.reserve("c", pod)
             assert await failure(dynamic) == f"DRA driver {NAME} is not registered"
         async with scene.registered(driver) as dynamic:
             driver.fault = "the boat is full"
-            told = "NodePrepareResources failed for ResourceClaim c: the boat is full"
-            assert await failure(dynamic) == told
+            message = "NodePrepareResources failed for ResourceClaim c: the boat is full"
+            assert await failure(dynamic) == message
             driver.fault = "rpc"
             assert await failure(dynamic) == "NodePrepareResources: rpc error: code = Internal desc = no boats"
             driver.fault = ""
@@ -183,8 +183,8 @@ def test_faults_are_told() -> None:
             driver.fault = "still on the water"
             with pytest.raises(ClaimNotPrepared) as fault:
                 await dynamic.unprepare(pod.metadata.uid)
-            told = "NodeUnprepareResources failed for ResourceClaim c: still on the water"
-            assert str(fault.value) == f"unprepare dynamic resources: {told}"
+            message = "NodeUnprepareResources failed for ResourceClaim c: still on the water"
+            assert str(fault.value) == f"unprepare dynamic resources: {message}"
 
     play(scenario)
 
@@ -216,9 +216,11 @@ def test_how_devices_are() -> None:
             await prepare(dynamic, pod)
 
             def told() -> list[tuple[str, str, str, str | None]]:
-                found = dynamic.statuses(pod, first(pod))
+                statuses = dynamic.statuses(pod, first(pod))
                 return [
-                    (each.name, one.resourceID, one.health, one.message) for each in found for one in each.resources
+                    (resource_status.name, status.resourceID, status.health, status.message)
+                    for resource_status in statuses
+                    for status in resource_status.resources
                 ]
 
             assert told() == [("claim:boat", "example.com/boat=boat", "Unknown", None)]
@@ -238,11 +240,11 @@ def test_a_driver_of_another_time() -> None:
         async with scene.registered(driver):
             assert not driver.status.plugin_registered
             services = '["v1.DRAPlugin" "v1beta1.DRAPlugin"]'
-            told = 'none of services supported by the plugin (["v7.DRAPlugin"]) are supported by the kubelet'
+            message = 'none of services supported by the plugin (["v7.DRAPlugin"]) are supported by the kubelet'
             start = "RegisterPlugin error -- plugin validation failed with err: invalid supported gRPC versions of DRA"
             assert (
                 driver.status.error
-                == f"{start} driver plugin {NAME} at endpoint {scene.root}/r/b.sock: {told} ({services})"
+                == f"{start} driver plugin {NAME} at endpoint {scene.root}/r/b.sock: {message} ({services})"
             )
 
     play(scenario)

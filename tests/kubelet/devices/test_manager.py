@@ -75,11 +75,11 @@ def pod(uid: str, *counts: int, inits: tuple[int, ...] = ()) -> Pod:
     return json.from_value({"metadata": {"name": uid, "namespace": "default", "uid": uid}, "spec": spec}, Pod)
 
 
-async def refused(manager: DeviceManager, wanted: Pod) -> str:
-    verdict = await manager.admit(wanted, is_running=False)
-    assert verdict is not None
-    assert verdict.reason == "UnexpectedAdmissionError"
-    return verdict.message
+async def refused(manager: DeviceManager, demand: Pod) -> str:
+    failure = await manager.admit(demand, is_running=False)
+    assert failure is not None
+    assert failure.reason == "UnexpectedAdmissionError"
+    return failure.message
 
 
 def test_devices_are_counted_and_given(tmp_path: Path) -> None:
@@ -94,13 +94,13 @@ def test_devices_are_counted_and_given(tmp_path: Path) -> None:
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "2"})
             assert await manager.admit(pod("a", 2), is_running=False) is None
             assert sorted(scene.plugin.of("Allocate")[0].container_requests[0].devices_ids) == ["one", "two"]
-            found = await manager.run_options(pod("a", 2), "c0")
-            assert (found.env, found.annotations) == ({"BOATS": "one two"}, {"boats": "yes"})
-            assert found.mounts == [Mount(source=Path("/srv"), target="/harbour", is_read_only=True)]
-            assert found.devices == [Device(host_path="/dev/null", path="/dev/boat", permissions="rw")]
-            assert found.cdi_devices == ["example.com/boat=one"]
-            told = f"requested number of devices unavailable for {BOAT}. Requested: 1, Available: 0"
-            assert await refused(manager, pod("b", 1)) == f"Allocate failed due to {told}, which is unexpected"
+            options = await manager.run_options(pod("a", 2), "c0")
+            assert (options.env, options.annotations) == ({"BOATS": "one two"}, {"boats": "yes"})
+            assert options.mounts == [Mount(source=Path("/srv"), target="/harbour", is_read_only=True)]
+            assert options.devices == [Device(host_path="/dev/null", path="/dev/boat", permissions="rw")]
+            assert options.cdi_devices == ["example.com/boat=one"]
+            message = f"requested number of devices unavailable for {BOAT}. Requested: 1, Available: 0"
+            assert await refused(manager, pod("b", 1)) == f"Allocate failed due to {message}, which is unexpected"
             manager.forget(["a"])
             assert await manager.admit(pod("b", 1), is_running=False) is None
             assert (await manager.run_options(pod("b", 1), "c0")).env == {"BOATS": "one"}
@@ -130,11 +130,11 @@ def test_what_init_containers_had_is_used_again(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         async with scene.registered() as manager:
             assert await manager.admit(pod("a", 1, 1, inits=(2,)), is_running=False) is None
-            given = [
+            allocations = [
                 (await manager.run_options(pod("a", 1, 1, inits=(2,)), name)).env["BOATS"]
                 for name in ("i0", "c0", "c1")
             ]
-            assert given == ["one two", "one", "two"]
+            assert allocations == ["one two", "one", "two"]
 
     play(scenario)
 
@@ -144,15 +144,15 @@ def test_what_the_plugin_prefers_and_does_before_a_start(tmp_path: Path) -> None
         scene.plugin.prefers, scene.plugin.pre_starts = ("two",), True
         async with scene.registered() as manager:
             assert await manager.admit(pod("a", 1), is_running=False) is None
-            [asked] = scene.plugin.of("GetPreferredAllocation")[0].container_requests
-            assert (sorted(asked.available_deviceIDs), asked.allocation_size) == (["one", "two"], 1)
+            [request] = scene.plugin.of("GetPreferredAllocation")[0].container_requests
+            assert (sorted(request.available_deviceIDs), request.allocation_size) == (["one", "two"], 1)
             assert (await manager.run_options(pod("a", 1), "c0")).env == {"BOATS": "two"}
-            assert [list(each.devices_ids) for each in scene.plugin.of("PreStartContainer")] == [["two"]]
+            assert [list(request.devices_ids) for request in scene.plugin.of("PreStartContainer")] == [["two"]]
             scene.plugin.fault = "sunk"
             with pytest.raises(RpcError) as fault:
                 await manager.run_options(pod("a", 1), "c0")
-            told = "device plugin PreStartContainer rpc failed with err: rpc error: code = Internal desc = sunk"
-            assert str(fault.value) == told
+            message = "device plugin PreStartContainer rpc failed with err: rpc error: code = Internal desc = sunk"
+            assert str(fault.value) == message
 
     play(scenario)
 
@@ -161,8 +161,8 @@ def test_a_plugin_that_says_no(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         scene.plugin.fault = "not today"
         async with scene.registered() as manager:
-            told = "rpc error: code = Internal desc = not today"
-            assert await refused(manager, pod("a", 1)) == f"Allocate failed due to {told}, which is unexpected"
+            message = "rpc error: code = Internal desc = not today"
+            assert await refused(manager, pod("a", 1)) == f"Allocate failed due to {message}, which is unexpected"
             scene.plugin.fault = ""
             assert await manager.admit(pod("b", 2), is_running=False) is None
 
@@ -196,12 +196,12 @@ def test_devices_fall_ill_and_plugins_go(tmp_path: Path) -> None:
                 assert manager.capacity() == ({BOAT: "2"}, {BOAT: "1"})
                 assert scene.looked_at == ["a"]
                 [status] = manager.statuses(pod("a", 1), "c0")
-                assert (status.name, [(one.resourceID, one.health) for one in status.resources]) == (
+                assert (status.name, [(resource.resourceID, resource.health) for resource in status.resources]) == (
                     BOAT,
                     [("one", "Unhealthy")],
                 )
-                told = "previously allocated devices are no longer healthy; cannot allocate unhealthy devices"
-                assert f"{told} {BOAT}" in await refused(manager, pod("a", 1))
+                message = "previously allocated devices are no longer healthy; cannot allocate unhealthy devices"
+                assert f"{message} {BOAT}" in await refused(manager, pod("a", 1))
             await scene.heard()
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "0"})
             assert "no healthy devices present" in await refused(manager, pod("b", 1))
@@ -249,24 +249,24 @@ def test_a_file_that_is_damaged_is_not_believed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("registration", "message"),
     [
         ({"version": "v9"}, 'requested API version "v9" is not supported by kubelet. Supported version is ["v1beta1"]'),
         ({"resource_name": "cpu"}, 'the ResourceName "cpu" is invalid'),
     ],
 )
-def test_registrations_that_are_refused(tmp_path: Path, said: dict[str, str], message: str) -> None:
+def test_registrations_that_are_refused(tmp_path: Path, registration: dict[str, str], message: str) -> None:
     async def scenario(scene: Scene) -> None:
         async with scene.managing() as manager, scene.plugin.listen():
             with pytest.raises(RpcError) as fault:
-                await scene.plugin.register(**said)
+                await scene.plugin.register(**registration)
             assert str(fault.value) == f"rpc error: code = Unknown desc = {message}"
             assert manager.capacity() == ({}, {})
 
     play(scenario)
 
 
-def test_monitors_are_told_who_has_what(tmp_path: Path) -> None:
+def test_the_pod_resources_api_lists_the_devices_of_pods(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         async with scene.registered() as manager:
             assert await manager.admit(pod("a", 1), is_running=False) is None
@@ -285,14 +285,16 @@ def test_monitors_are_told_who_has_what(tmp_path: Path) -> None:
                 async def ask(name: str, request: Any) -> Any:
                     return await calls.call(str(socket), schema, "PodResourcesLister", name, request, timeout_s=20)
 
-                [found] = (await ask("List", schema.ListPodResourcesRequest())).pod_resources
-                [container] = found.containers
-                assert (found.name, found.namespace, container.name) == ("a", "default", "c0")
-                assert [(each.resource_name, list(each.device_ids)) for each in container.devices] == [(BOAT, ["one"])]
+                [pod_resources] = (await ask("List", schema.ListPodResourcesRequest())).pod_resources
+                [container] = pod_resources.containers
+                assert (pod_resources.name, pod_resources.namespace, container.name) == ("a", "default", "c0")
+                assert [(device.resource_name, list(device.device_ids)) for device in container.devices] == [
+                    (BOAT, ["one"])
+                ]
                 every = (await ask("GetAllocatableResources", schema.AllocatableResourcesRequest())).devices
-                assert [list(each.device_ids) for each in every] == [["one"], ["two"]]
+                assert [list(device.device_ids) for device in every] == [["one"], ["two"]]
                 request = schema.GetPodResourcesRequest(pod_name="a", pod_namespace="default")
-                assert (await ask("Get", request)).pod_resources == found
+                assert (await ask("Get", request)).pod_resources == pod_resources
                 with pytest.raises(RpcError, match="pod z in namespace default not found"):
                     await ask("Get", schema.GetPodResourcesRequest(pod_name="z", pod_namespace="default"))
                 task.cancel()

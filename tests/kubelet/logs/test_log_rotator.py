@@ -24,17 +24,17 @@ async def test_nothing_is_lost_to_who_follows(tmp_path: Path) -> None:
             clock=RealClock(),
             policy=RotationPolicy(max_bytes=10_000, files=3),
         )
-        said = b""
+        text = b""
         async for piece in read(path, LogOptions(is_following=True), is_running=lambda: True):
-            said += piece
+            text += piece
             await keeper.check()
-            if said.endswith(b"line 2999\n"):
+            if text.endswith(b"line 2999\n"):
                 break
-        assert said == b"".join(b"line %d\n" % number for number in range(3000))
+        assert text == b"".join(b"line %d\n" % number for number in range(3000))
         names = _names(path)
         assert names[0] == path.name
         assert 1 < len(names) <= 3
 
 
 def _names(path: Path) -> list[str]:
-    return sorted(found.name for found in path.parent.iterdir())
+    return sorted(path.name for path in path.parent.iterdir())

@@ -89,10 +89,10 @@ async def test_following_through_rotation_to_the_end(tmp_path: Path) -> None:
             file.write(_line(3, "three"))
         path.rename(tmp_path / "0.log.20260101-000003")
         path.write_text(_line(4, "four"))
-        said = b""
-        while b"four" not in said:
-            said += await anext(pieces)
-        assert said == b"three\nfour\n"
+        text = b""
+        while b"four" not in text:
+            text += await anext(pieces)
+        assert text == b"three\nfour\n"
         with path.open("a") as file:
             file.write(_line(5, "five"))
         runs = False

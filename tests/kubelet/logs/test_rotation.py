@@ -23,7 +23,7 @@ def test_what_is_done_with_older_logs(names: list[str], files: int, steps: Rotat
 
 
 def _names(directory: Path) -> list[str]:
-    return sorted(found.name for found in directory.iterdir())
+    return sorted(path.name for path in directory.iterdir())
 
 
 async def test_rounds(tmp_path: Path) -> None:

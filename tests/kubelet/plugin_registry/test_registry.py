@@ -62,7 +62,7 @@ class Keeper:
 
 
 @pytest.mark.parametrize(
-    ("type", "faults", "told"),
+    ("type", "faults", "status"),
     [
         ("Boat", {}, (True, "")),
         ("Car", {}, (False, "no handler registered for plugin type: Car at socket {path}")),
@@ -71,13 +71,15 @@ class Keeper:
     ],
     ids=["taken", "of no use", "unfit", "not now"],
 )
-async def test_what_a_plugin_is_told(type: str, faults: dict[str, Exception], told: tuple[bool, str]) -> None:
+async def test_the_registration_status_that_a_plugin_gets(
+    type: str, faults: dict[str, Exception], status: tuple[bool, str]
+) -> None:
     with tempfile.TemporaryDirectory(prefix="sr") as directory:
         path, plugin, keeper = Path(directory) / "p.sock", Plugin("one", type), Keeper(**faults)
         registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=VirtualClock())
         async with asyncio.timeout(PATIENCE_S), plugin.listen(path):
             await registry.scan()
-        is_registered, why = told
+        is_registered, why = status
         text = f"RegisterPlugin error -- {why.format(path=path)}" if why else ""
         assert plugin.told == [(is_registered, text)]
         assert keeper.names == (["one"] if is_registered else [])

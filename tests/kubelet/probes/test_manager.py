@@ -32,17 +32,17 @@ class Scene:
 
     def report(self, id: str = "one", state: str = RUNNING, started_at: float | None = None) -> PodReport:
         when = self.clock.now() if started_at is None else started_at
-        found = ContainerReport("c", id, state, 0, "i", "i", started_at=when, is_started=True, is_ready=True)
-        return PodReport(is_sandbox_ready=True, ips=["127.0.0.1"], containers=[found])
+        report = ContainerReport("c", id, state, 0, "i", "i", started_at=when, is_started=True, is_ready=True)
+        return PodReport(is_sandbox_ready=True, ips=["127.0.0.1"], containers=[report])
 
     def probed(self, **probes: dict[str, Any]) -> Any:
         get = {"httpGet": {"port": self.port}}
-        made = {f"{kind}Probe": {**get, "periodSeconds": 10, **fields} for kind, fields in probes.items()}
-        return pod({"containers": [{"name": "c", "image": "i", **made}]})
+        specs = {f"{kind}Probe": {**get, "periodSeconds": 10, **fields} for kind, fields in probes.items()}
+        return pod({"containers": [{"name": "c", "image": "i", **specs}]})
 
     def state(self, of: Any, report: PodReport) -> tuple[bool, bool]:
-        found = self.manager.apply_results(of, report).containers[0]
-        return found.is_started, found.is_ready
+        container = self.manager.apply_results(of, report).containers[0]
+        return container.is_started, container.is_ready
 
 
 @asynccontextmanager
@@ -50,24 +50,24 @@ async def scene() -> AsyncIterator[Scene]:
     clock, activity, metrics = VirtualClock(), Activity(), Metrics()
 
     async def answer(request: web.BaseRequest) -> web.Response:
-        made.asked.append(clock.now())
-        return web.Response(status=made.status)
+        probe_scene.asked.append(clock.now())
+        return web.Response(status=probe_scene.status)
 
     async with serving(answer) as port:
         manager = ProbeManager(
             runtime=HollowRuntime(world=World(clock=clock)),
             clock=clock,
-            on_change=lambda uid: made.told.append(uid),
-            event=lambda of, container, reason, text: made.events.append((reason, text)),
-            note=lambda of, action, outcome, took_s: made.notes.append((action, outcome)),
+            on_change=lambda uid: probe_scene.told.append(uid),
+            event=lambda of, container, reason, text: probe_scene.events.append((reason, text)),
+            note=lambda of, action, outcome, took_s: probe_scene.notes.append((action, outcome)),
             activity=activity,
             metrics=metrics,
         )
-        made = Scene(clock, manager, port, metrics=metrics)
+        probe_scene = Scene(clock, manager, port, metrics=metrics)
         forget = clock.on_idle(activity.idle)
         task = asyncio.create_task(manager.run())
         try:
-            yield made
+            yield probe_scene
         finally:
             task.cancel()
             forget()
@@ -75,8 +75,8 @@ async def scene() -> AsyncIterator[Scene]:
 
 def play(work: Callable[[Scene], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), scene() as made:
-            await work(made)
+        async with asyncio.timeout(60), scene() as scene_:
+            await work(scene_)
 
     asyncio.run(main())
 
@@ -118,14 +118,14 @@ def test_liveness_kills_and_a_new_container_has_a_new_chance() -> None:
         assert s.manager.failure(of, "c") is None
         await s.clock.advance(10)
         assert s.manager.failure(of, "c") == "Liveness"
-        asked = len(s.asked)
+        count = len(s.asked)
         await s.clock.advance(60)
-        assert len(s.asked) == asked, "nothing more is asked of a container that is being killed"
+        assert len(s.asked) == count, "nothing more is asked of a container that is being killed"
         s.state(of, s.report(state=EXITED))
         s.state(of, s.report("two"))
         assert s.manager.failure(of, "c") is None
         await s.clock.advance(1)
-        assert len(s.asked) == asked + 1
+        assert len(s.asked) == count + 1
 
     play(work)
 
@@ -176,9 +176,9 @@ def test_a_pod_that_goes_is_forgotten() -> None:
         s.state(of, s.report())
         await s.clock.advance(1)
         s.manager.forget("u")
-        asked = len(s.asked)
+        count = len(s.asked)
         await s.clock.advance(60)
-        assert len(s.asked) == asked
+        assert len(s.asked) == count
 
     play(work)
 

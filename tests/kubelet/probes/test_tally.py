@@ -9,7 +9,7 @@ from sampan.kubelet.probes.manager import Kind, ProbeTally
 
 
 @pytest.mark.parametrize(
-    ("kind", "answers", "values"),
+    ("kind", "results", "values"),
     [
         ("Readiness", "+", [True]),
         ("Readiness", "-", [False]),
@@ -20,14 +20,14 @@ from sampan.kubelet.probes.manager import Kind, ProbeTally
         ("Startup", "---", [None, None, False]),
     ],
 )
-def test_thresholds(kind: Kind, answers: str, values: list[bool | None]) -> None:
+def test_thresholds(kind: Kind, results: str, values: list[bool | None]) -> None:
     tally, probe = ProbeTally(kind), Probe(failureThreshold=3, successThreshold=1)
     tally.start("id")
-    found = []
-    for answer in answers:
-        tally.count(answer == "+", probe)
-        found.append(tally.value)
-    assert found == values
+    states = []
+    for result in results:
+        tally.count(result == "+", probe)
+        states.append(tally.value)
+    assert states == values
 
 
 def test_held_until_the_container_is_begun_anew() -> None:
@@ -40,15 +40,15 @@ def test_held_until_the_container_is_begun_anew() -> None:
 
 
 @given(st.lists(st.booleans(), max_size=30), st.integers(1, 4), st.integers(1, 4))
-def test_readiness_follows_the_last_run(answers: list[bool], successes: int, failures: int) -> None:
+def test_readiness_follows_the_last_run(results: list[bool], successes: int, failures: int) -> None:
     tally, probe = ProbeTally("Readiness"), Probe(failureThreshold=failures, successThreshold=successes)
     tally.start("id")
     expected: bool = False
-    for at, answer in enumerate(answers):
+    for at, result in enumerate(results):
         before = tally.value
-        changed = tally.count(answer, probe)
-        needed = successes if answer else failures
-        if at + 1 >= needed and all(other == answer for other in answers[at + 1 - needed : at + 1]):
-            expected = answer
+        changed = tally.count(result, probe)
+        needed = successes if result else failures
+        if at + 1 >= needed and all(other == result for other in results[at + 1 - needed : at + 1]):
+            expected = result
         assert tally.value is expected
         assert changed is (before is not expected)

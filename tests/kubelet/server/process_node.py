@@ -81,8 +81,8 @@ class PlainRuntime(HollowRuntime):
 
     def pod_report(self, pod: Pod) -> PodReport:
         uid = pod.metadata.uid
-        found = list(self.reports.get(uid, {}).values())
-        return PodReport(True, 1, ["127.0.0.1"], found, list(self.ended.get(uid, {}).values()))
+        reports = list(self.reports.get(uid, {}).values())
+        return PodReport(True, 1, ["127.0.0.1"], reports, list(self.ended.get(uid, {}).values()))
 
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
@@ -98,8 +98,8 @@ class PlainRuntime(HollowRuntime):
         return await asyncio.open_connection("127.0.0.1", port)
 
     def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
-        found = (self.ended if previous else self.reports).get(pod.metadata.uid, {}).get(container)
-        return self._log(pod, container, found.attempt) if found is not None else None
+        report = (self.ended if previous else self.reports).get(pod.metadata.uid, {}).get(container)
+        return self._log(pod, container, report.attempt) if report is not None else None
 
     async def reopen_log(self, pod: Pod, container: str) -> None:
         await self.monitor.reopen_log(self.reports[pod.metadata.uid][container].id.partition("://")[2])
@@ -151,7 +151,7 @@ class PlainNode:
 
     def note(self, pod: Pod) -> None:
         report = self.runtime.pod_report(pod)
-        statuses = [_status(each, report.previous(each.name)) for each in report.containers]
+        statuses = [_status(container, report.previous(container.name)) for container in report.containers]
         pod.status = PodStatus(
             phase="Running",
             podIP="127.0.0.1",

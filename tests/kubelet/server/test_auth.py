@@ -28,7 +28,7 @@ from tests.kubelet.server.process_node import plain_node, serving
 
 
 @pytest.mark.parametrize(
-    ("path", "wanted"),
+    ("path", "expected"),
     [
         ("/pods", ["pods", "proxy"]),
         ("/runningpods/", ["pods", "proxy"]),
@@ -43,8 +43,8 @@ from tests.kubelet.server.process_node import plain_node, serving
         ("/spec/", ["proxy"]),
     ],
 )
-def test_rights(path: str, wanted: list[str]) -> None:
-    assert subresources(path) == wanted
+def test_rights(path: str, expected: list[str]) -> None:
+    assert subresources(path) == expected
 
 
 class _Reviews:
@@ -60,10 +60,10 @@ class _Reviews:
             known = review.spec.token in ("admin", "reader")
             user = UserInfo(username=review.spec.token)
             return TokenReview(status=TokenReviewStatus(authenticated=known, user=user))
-        asked = review.spec.resourceAttributes
-        assert asked is not None
-        assert (asked.resource, asked.name) == ("nodes", "plain")
-        may = review.spec.user == "admin" or asked.subresource in ("stats", "healthz")
+        attributes = review.spec.resourceAttributes
+        assert attributes is not None
+        assert (attributes.resource, attributes.name) == ("nodes", "plain")
+        may = review.spec.user == "admin" or attributes.subresource in ("stats", "healthz")
         return SubjectAccessReview(status=SubjectAccessReviewStatus(allowed=may))
 
 
@@ -96,9 +96,9 @@ async def test_over_the_wire(tmp_path: Path) -> None:
             ),
         ):
             headers = {"Authorization": f"Bearer {token}"} if token else {}
-            async with session.get(url + path, headers=headers) as answer:
-                assert answer.status == code, path
-                assert text is None or await answer.text() == text
+            async with session.get(url + path, headers=headers) as response:
+                assert response.status == code, path
+                assert text is None or await response.text() == text
 
 
 async def test_a_connection_does_not_outlive_the_callers_certificate_and_its_last_name_counts(tmp_path: Path) -> None:
@@ -119,12 +119,12 @@ async def test_a_connection_does_not_outlive_the_callers_certificate_and_its_las
         ):
             codes = []
             for path in ("/stats/summary", "/configz", "/stats/summary"):
-                async with session.get(f"https://127.0.0.1:{port}{path}") as answer:
-                    codes.append(answer.status)
-                    await answer.read()
+                async with session.get(f"https://127.0.0.1:{port}{path}") as response:
+                    codes.append(response.status)
+                    await response.read()
             later_s = 366 * 24 * 3600.0
-            async with session.get(f"https://127.0.0.1:{port}/stats/summary") as answer:
-                codes.append(answer.status)
+            async with session.get(f"https://127.0.0.1:{port}/stats/summary") as response:
+                codes.append(response.status)
     assert codes == [200, 403, 200, 401], "the caller is reader, not admin"
 
 

@@ -40,25 +40,25 @@ def _on_node(directory: Path, test: Test, settings: ServerSettings | None = None
 
 
 async def _text(session: aiohttp.ClientSession, url: str) -> tuple[int, str]:
-    async with session.get(url) as answer:
-        return answer.status, await answer.text()
+    async with session.get(url) as response:
+        return response.status, await response.text()
 
 
 async def _exec(url: str, query: str, stdin: bytes | None = None) -> tuple[dict[int, bytes], int | None]:
-    place, said = urlsplit(url), {1: b"", 2: b""}
+    place, streams = urlsplit(url), {1: b"", 2: b""}
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     target = f"/exec/default/p/main?{query}"
     wire, protocol = await upgrade.open_websocket(reader, writer, target, [("Host", "node")], [V5])
 
     def output(number: int, data: bytes) -> None:
-        said[number] += data
+        streams[number] += data
 
     async def input() -> AsyncIterator[bytes]:
         yield stdin or b""
 
     socket = WebSocket(wire, is_server=False, protocol=protocol)
     status = await remote_command.run_client(socket, output, stdin=input() if stdin is not None else None)
-    return said, remote_command.exit_code(status)
+    return streams, remote_command.exit_code(status)
 
 
 def test_exec(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_exec(tmp_path: Path) -> None:
             4,
         )
         assert await _exec(url, f"command=cat&input=1&{out}", b"x" * 500_000) == ({1: b"x" * 500_000, 2: b""}, 0)
-        _said, code = await _exec(url, f"command=/no/such&{out}")
+        _output, code = await _exec(url, f"command=/no/such&{out}")
         assert code != 0
         tty, code = await _exec(url, "command=sh&command=-c&command=tty&output=1&tty=1&input=1", b"")
         assert (tty[1].startswith(b"/dev/pts/"), code) == (True, 0)
@@ -128,7 +128,7 @@ def test_what_exec_refuses(tmp_path: Path) -> None:
     _on_node(tmp_path, test)
 
 
-def test_attach_sees_what_is_said_and_lets_go(tmp_path: Path) -> None:
+def test_attach_streams_output_and_detaches(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         await node.run(a_pod("cat", stdin=True))
         for word in (b"one", b"two"):
@@ -161,10 +161,10 @@ def test_port_forward_in_the_channel_form(tmp_path: Path) -> None:
 def test_run(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         await node.run(a_pod("sleep", "1000"))
-        async with session.post(f"{url}/run/default/p/main?cmd=echo+hello") as answer:
-            assert (answer.status, await answer.read()) == (200, b"hello\n")
-        async with session.post(f"{url}/run/default/p/main?cmd=false") as answer:
-            assert answer.status == 500
+        async with session.post(f"{url}/run/default/p/main?cmd=echo+hello") as response:
+            assert (response.status, await response.read()) == (200, b"hello\n")
+        async with session.post(f"{url}/run/default/p/main?cmd=false") as response:
+            assert response.status == 500
 
     _on_node(tmp_path, test)
 
@@ -173,14 +173,14 @@ def test_logs(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         pod = await node.run(a_pod("sh", "-c", "echo one; echo two; sleep 1000"))
         base = f"{url}/containerLogs/default/p/main"
-        async with session.get(f"{base}?follow=true") as answer:
-            assert [await answer.content.readline() for _ in range(2)] == [b"one\n", b"two\n"]
+        async with session.get(f"{base}?follow=true") as response:
+            assert [await response.content.readline() for _ in range(2)] == [b"one\n", b"two\n"]
             assert await _text(session, f"{base}?tailLines=1") == (200, "two\n")
             assert await _text(session, f"{base}?limitBytes=5") == (200, "one\nt")
             _status, text = await _text(session, f"{base}?timestamps=1")
             assert [line.split(" ")[1] for line in text.splitlines()] == ["one", "two"]
             await node.runtime.end(pod, "main")
-            assert await answer.content.read() == b""
+            assert await response.content.read() == b""
         assert await _text(session, f"{base}?previous=1") == (
             400,
             'previous terminated container "main" in pod "p" not found',
@@ -213,14 +213,14 @@ def test_what_logs_refuse(tmp_path: Path) -> None:
     _on_node(tmp_path, test)
 
 
-def test_what_is_told_of_the_node(tmp_path: Path) -> None:
+def test_documents_about_the_node(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         await node.run(a_pod("sleep", "1000"))
 
         async def json(path: str) -> object:
-            async with session.get(url + path) as answer:
-                assert answer.status == 200, path
-                return await answer.json()
+            async with session.get(url + path) as response:
+                assert response.status == 200, path
+                return await response.json()
 
         pods = msgspec.convert(await json("/pods"), type=dict[str, object])
         assert (pods["kind"], pods["apiVersion"]) == ("PodList", "v1")
@@ -283,13 +283,13 @@ def test_cadvisors_port(tmp_path: Path) -> None:
             base = f"http://127.0.0.1:{port}"
             status, page = await _text(session, f"{base}/")
             assert (status, "/kubepods/poduid-p" in page, "Processes" in page) == (200, True, True)
-            async with session.get(f"{base}/api/v1.3/containers/kubepods/poduid-p") as answer:
-                info = await answer.json()
+            async with session.get(f"{base}/api/v1.3/containers/kubepods/poduid-p") as response:
+                info = await response.json()
             assert info["stats"][0]["memory"]["working_set"] == 30 << 20
-            async with session.get(f"{base}/api/v2.0/ps") as answer:
-                assert any(found["pid"] > 0 for found in await answer.json())
-            async with session.get(f"{base}/api/v1.3/machine") as answer:
-                assert (await answer.json())["memory_capacity"] > 0
+            async with session.get(f"{base}/api/v2.0/ps") as response:
+                assert any(process["pid"] > 0 for process in await response.json())
+            async with session.get(f"{base}/api/v1.3/machine") as response:
+                assert (await response.json())["memory_capacity"] > 0
             assert (await _text(session, f"{base}/api/v1.3/containers/none"))[0] == 404
             assert (await _text(session, f"{base}/metrics"))[0] == 200
 

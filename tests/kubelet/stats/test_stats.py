@@ -24,16 +24,16 @@ def _figures(*usages: Usage) -> NodeStats:
 
 
 def test_a_pod_is_its_sandbox_or_the_sum_of_its_containers() -> None:
-    one, two = Usage("a", 0.1, 10, cpu_s=1.0, processes=1), Usage("b", 0.2, 20, cpu_s=None, processes=2)
-    found = total([one, two])
-    assert (round(found.cpu_cores, 3), found.memory_bytes, found.cpu_s, found.processes) == (0.3, 30, 1.0, 3)
-    assert total([Usage("", 1.0, 99), one]).memory_bytes == 99
+    first, second = Usage("a", 0.1, 10, cpu_s=1.0, processes=1), Usage("b", 0.2, 20, cpu_s=None, processes=2)
+    usage = total([first, second])
+    assert (round(usage.cpu_cores, 3), usage.memory_bytes, usage.cpu_s, usage.processes) == (0.3, 30, 1.0, 3)
+    assert total([Usage("", 1.0, 99), first]).memory_bytes == 99
 
 
 def test_the_summary() -> None:
-    found = summary(_figures(Usage("c", 0.25, 2048, cpu_s=3.0, disk_bytes=7, log_bytes=5)))
-    assert found["node"]["cpu"]["usageNanoCores"] == 500_000_000
-    (pod,) = found["pods"]
+    document = summary(_figures(Usage("c", 0.25, 2048, cpu_s=3.0, disk_bytes=7, log_bytes=5)))
+    assert document["node"]["cpu"]["usageNanoCores"] == 500_000_000
+    (pod,) = document["pods"]
     assert pod["containers"][0]["memory"]["workingSetBytes"] == 2048
     assert pod["containers"][0]["rootfs"]["usedBytes"] == 7
     assert pod["ephemeral-storage"]["usedBytes"] == 12
@@ -49,9 +49,9 @@ def test_volumes() -> None:
     volumes = [VolumeUsage(name="v", claim=claim, free_inodes=6, **sizes) for claim in ("", "c")]
     pods = [PodStats(pod=_POD, report=_REPORT, usages=[], at=10.0, volumes=volumes)] * 2
     figures = replace(_figures(), pods=pods)
-    found = summary(figures)["pods"][0]["volume"]
-    assert (found[0]["name"], found[0]["usedBytes"], found[0]["inodesFree"]) == ("v", 1, 6)
-    assert ("pvcRef" in found[0], found[1]["pvcRef"]) == (False, {"name": "c", "namespace": "ns"})
+    volume_stats = summary(figures)["pods"][0]["volume"]
+    assert (volume_stats[0]["name"], volume_stats[0]["usedBytes"], volume_stats[0]["inodesFree"]) == ("v", 1, 6)
+    assert ("pvcRef" in volume_stats[0], volume_stats[1]["pvcRef"]) == (False, {"name": "c", "namespace": "ns"})
     metrics = Metrics()
     export_volumes(metrics, lambda: figures)
     lines = [line for line in metrics.text().splitlines() if line.startswith("kubelet_volume_stats_capacity")]
@@ -68,10 +68,10 @@ def test_the_texts() -> None:
 
 
 def test_cadvisors_form() -> None:
-    found = cadvisor.containers(_figures(Usage("c", 0.25, 2048)))
-    assert sorted(found) == ["/", "/kubepods/podu", "/kubepods/podu/id"]
-    assert found["/"]["subcontainers"] == [{"name": "/kubepods/podu"}]
-    assert found["/kubepods/podu"]["subcontainers"] == [{"name": "/kubepods/podu/id"}]
+    containers = cadvisor.containers(_figures(Usage("c", 0.25, 2048)))
+    assert sorted(containers) == ["/", "/kubepods/podu", "/kubepods/podu/id"]
+    assert containers["/"]["subcontainers"] == [{"name": "/kubepods/podu"}]
+    assert containers["/kubepods/podu"]["subcontainers"] == [{"name": "/kubepods/podu/id"}]
 
 
 def test_this_machine(tmp_path: Path) -> None:
@@ -84,5 +84,11 @@ def test_this_machine(tmp_path: Path) -> None:
 
 def test_interfaces() -> None:
     text = "head|x\n lo: 1 0 0 0 0 0 0 0 2 0 0 0 0 0 0 0\n eth0: 5 0 1 0 0 0 0 0 7 0 2 0 0 0 0 0\n"
-    (found,) = interfaces(text)
-    assert (found.name, found.received, found.receive_errors, found.sent, found.send_errors) == ("eth0", 5, 1, 7, 2)
+    (interface,) = interfaces(text)
+    assert (interface.name, interface.received, interface.receive_errors, interface.sent, interface.send_errors) == (
+        "eth0",
+        5,
+        1,
+        7,
+        2,
+    )

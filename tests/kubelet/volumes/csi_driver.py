@@ -97,8 +97,8 @@ class DirectoryDriver:
 
     def NodeGetCapabilities(self, request: Message) -> Message:
         schema = csi()
-        found = [schema.NodeServiceCapability(rpc=schema.NodeRpc(type=ability)) for ability in self.abilities]
-        return schema.NodeGetCapabilitiesResponse(capabilities=found)
+        capabilities = [schema.NodeServiceCapability(rpc=schema.NodeRpc(type=ability)) for ability in self.abilities]
+        return schema.NodeGetCapabilitiesResponse(capabilities=capabilities)
 
     def NodeStageVolume(self, request: Message) -> Message:
         (self.data / request.volume_id).mkdir(parents=True, exist_ok=True)
@@ -154,8 +154,8 @@ class GrowingDriver(DirectoryDriver):
         return csi().NodeExpandVolumeResponse(capacity_bytes=size)
 
     def NodeGetVolumeStats(self, request: Message) -> Message:
-        found = os.statvfs(request.volume_path)
-        total, left = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+        filesystem = os.statvfs(request.volume_path)
+        total, left = filesystem.f_blocks * filesystem.f_frsize, filesystem.f_bavail * filesystem.f_frsize
         schema = csi()
         usage = schema.VolumeUsage(unit=1, total=total, available=left, used=total - left)
         return schema.NodeGetVolumeStatsResponse(usage=[usage])

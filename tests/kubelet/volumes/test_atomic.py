@@ -19,12 +19,12 @@ def put(directory: Path, **files: str) -> bool:
 
 def seen(directory: Path) -> dict[str, str]:
     """As a container sees it."""
-    found: dict[str, str] = {}
+    content: dict[str, str] = {}
     for parent, _, files in os.walk(directory, followlinks=True):
         inside = os.path.relpath(parent, directory)
         if not inside.startswith(".."):
-            found |= {os.path.normpath(f"{inside}/{name}"): Path(parent, name).read_text() for name in files}
-    return found
+            content |= {os.path.normpath(f"{inside}/{name}"): Path(parent, name).read_text() for name in files}
+    return content
 
 
 def test_layout(tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ async def volume(scene: Scene, *, pv: dict[str, Any] | None = None, **csi: Any) 
     source = {"driver": NAME, "volumeHandle": "handle", "volumeAttributes": {"color": "red"}, **csi}
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "v"}
     claim["volumeMode"] = (pv or {}).get("volumeMode", "Filesystem")
-    made = await scene.create(PersistentVolumeClaim, "c", spec={**claim, "storageClassName": ""})
+    created = await scene.create(PersistentVolumeClaim, "c", spec={**claim, "storageClassName": ""})
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "csi": source, **(pv or {})}
-    ref = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": made.metadata.uid}
+    ref = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": created.metadata.uid}
     await scene.create(PersistentVolume, "v", "", spec={**spec, "claimRef": ref})
     await scene.client.of(PersistentVolumeClaim).patch(
         "c", {"status": {"phase": "Bound"}}, "default", type=PatchType.MERGE, subresource="status"
@@ -63,21 +63,21 @@ def test_stage_publish_and_back(tmp_path: Path) -> None:
         async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
             await driver.registered.wait()
             assert driver.status.plugin_registered
-            [told] = (await scene.client.of(CSINode).get("n")).spec.drivers or []
-            assert (told.name, told.nodeID, told.topologyKeys) == (
+            [driver_] = (await scene.client.of(CSINode).get("n")).spec.drivers or []
+            assert (driver_.name, driver_.nodeID, driver_.topologyKeys) == (
                 NAME,
                 "node-of-driver",
                 ["topology.example.com/zone"],
             )
-            assert told.allocatable is not None
-            assert told.allocatable.count == 7
+            assert driver_.allocatable is not None
+            assert driver_.allocatable.count == 7
             node = await scene.client.of(Node).get("n")
             assert node.metadata.labels["topology.example.com/zone"] == "z1"
             assert node.metadata.annotations["csi.volume.kubernetes.io/nodeid"] == f'{{"{NAME}":"node-of-driver"}}'
             for pod in pods:
                 await manager.mount(pod)
             staged = driver.of("NodeStageVolume")
-            assert [each.volume_id for each in staged] == ["handle"]
+            assert [request.volume_id for request in staged] == ["handle"]
             assert dict(staged[0].volume_context) == {"color": "red"}
             assert (staged[0].volume_capability.mount.fs_type, list(staged[0].volume_capability.mount.mount_flags)) == (
                 "ext4",
@@ -150,7 +150,7 @@ async def _failure(manager: VolumeManager, pod: Pod) -> str:
     return failure.value.message
 
 
-def test_what_the_driver_says_is_told(tmp_path: Path) -> None:
+def test_the_error_of_the_driver_is_reported(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data", claim_errors={"NodeStageVolume": "no disk"})
         await driver_object(scene, attachRequired=False)
@@ -264,7 +264,7 @@ def test_a_driver_that_goes(tmp_path: Path) -> None:
         async with scene.managing() as manager:
             async with driver.serving(scene.root / "plugins_registry"):
                 await driver.registered.wait()
-            await scene.seen(CSINode, "n", lambda found: not found.spec.drivers)
+            await scene.seen(CSINode, "n", lambda csi_node: not csi_node.spec.drivers)
             assert manager.known_pods() == []
 
     play(tmp_path, scenario)
@@ -275,8 +275,8 @@ def test_a_driver_that_goes_before_it_hears_of_its_registration(tmp_path: Path) 
         driver = DirectoryDriver(tmp_path / "data", claim_errors={"NotifyRegistrationStatus": "just about to end"})
         async with scene.managing():
             async with driver.serving(scene.root / "plugins_registry"):
-                await scene.seen(CSINode, "n", lambda found: bool(found.spec.drivers))
-            await scene.seen(CSINode, "n", lambda found: not found.spec.drivers)
+                await scene.seen(CSINode, "n", lambda csi_node: bool(csi_node.spec.drivers))
+            await scene.seen(CSINode, "n", lambda csi_node: not csi_node.spec.drivers)
             assert len(driver.of("NotifyRegistrationStatus")) <= 1
 
     play(tmp_path, scenario)
@@ -296,9 +296,9 @@ def test_claims_that_are_not_there(tmp_path: Path, phase: str, message: str) -> 
             await scene.create(PersistentVolumeClaim, "c", spec=spec)
         pod = await scene.pod(volumes=CLAIM)
         async with scene.managing() as manager:
-            said = await _failure(manager, pod)
-            assert scene.events[-1] == ("p", "FailedMount", said)
-            assert said == (
+            failure = await _failure(manager, pod)
+            assert scene.events[-1] == ("p", "FailedMount", failure)
+            assert failure == (
                 "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[], "
                 f"failed to process volumes=[data]: error processing PVC default/c: {message}"
             )

@@ -25,8 +25,8 @@ async def enlarge(scene: Scene, size: str = "4Mi", status: dict[str, Any] | None
     capacity = {"spec": {"capacity": {"storage": size}}}
     await scene.client.of(PersistentVolume).patch("v", capacity, type=PatchType.MERGE)
     pending = {"type": "FileSystemResizePending", "status": "True"}
-    told = {"allocatedResources": {"storage": size}, "allocatedResourceStatuses": PENDING, "conditions": [pending]}
-    await say(scene, told if status is None else status)
+    resize = {"allocatedResources": {"storage": size}, "allocatedResourceStatuses": PENDING, "conditions": [pending]}
+    await say(scene, resize if status is None else status)
 
 
 async def say(scene: Scene, status: dict[str, Any]) -> None:
@@ -76,13 +76,13 @@ async def while_it_is_used(scene: Scene, driver: GrowingDriver, manager: VolumeM
     assert (usage.capacity_bytes, usage.claim) == (1 << 20, "c")
     await enlarge(scene)
     manager.update_pod(touched(pod))
-    await scene.seen(PersistentVolumeClaim, "c", lambda found: found.status.capacity == {"storage": "4Mi"})
-    found = await claim(scene)
-    assert (found.status.conditions, found.status.allocatedResourceStatuses) == ([], {})
-    [asked] = driver.of("NodeExpandVolume")
+    await scene.seen(PersistentVolumeClaim, "c", lambda claim: claim.status.capacity == {"storage": "4Mi"})
+    resized = await claim(scene)
+    assert (resized.status.conditions, resized.status.allocatedResourceStatuses) == ([], {})
+    [request] = driver.of("NodeExpandVolume")
     path = scene.directory(pod, "csi", "v") / "mount"
-    assert (asked.volume_path, asked.capacity_range.required_bytes) == (str(path), LARGE)
-    assert asked.staging_target_path.endswith("globalmount")
+    assert (request.volume_path, request.capacity_range.required_bytes) == (str(path), LARGE)
+    assert request.staging_target_path.endswith("globalmount")
     [usage] = await manager.usage(pod)
     assert usage.capacity_bytes == LARGE
     assert len(driver.of("NodeGetVolumeStats")) == 2
@@ -97,7 +97,7 @@ test_while_it_is_used = scenario_of(while_it_is_used)
 async def before_it_is_used(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod: Pod) -> None:
     await enlarge(scene)
     await manager.mount(pod)
-    assert [each.capacity_range.required_bytes for each in driver.of("NodeExpandVolume")] == [LARGE]
+    assert [request.capacity_range.required_bytes for request in driver.of("NodeExpandVolume")] == [LARGE]
     assert (await claim(scene)).status.capacity == {"storage": "4Mi"}
 
 
@@ -107,8 +107,8 @@ test_before_it_is_used = scenario_of(before_it_is_used)
 async def with_a_resizer_of_old(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod: Pod) -> None:
     await enlarge(scene, status={"conditions": [{"type": "FileSystemResizePending", "status": "True"}]})
     await manager.mount(pod)
-    found = await claim(scene)
-    assert (found.status.capacity, found.status.conditions) == ({"storage": "4Mi"}, [])
+    resized = await claim(scene)
+    assert (resized.status.capacity, resized.status.conditions) == ({"storage": "4Mi"}, [])
 
 
 test_with_a_resizer_of_old = scenario_of(with_a_resizer_of_old)
@@ -132,9 +132,9 @@ async def never(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod
     await enlarge(scene)
     manager.update_pod(touched(pod))
     infeasible = {"storage": "NodeResizeInfeasible"}
-    await scene.seen(PersistentVolumeClaim, "c", lambda found: found.status.allocatedResourceStatuses == infeasible)
+    await scene.seen(PersistentVolumeClaim, "c", lambda claim: claim.status.allocatedResourceStatuses == infeasible)
     why = "Expander.NodeExpand failed to expand the volume rpc error: code = OutOfRange desc = too much"
-    conditions = {each.type: each.message for each in (await claim(scene)).status.conditions}
+    conditions = {condition.type: condition.message for condition in (await claim(scene)).status.conditions}
     assert conditions["NodeResizeError"] == f"failed to expand pvc with {why}"
     await eventually(lambda: bool(scene.resize_events))
     text = f'NodeExpandVolume.NodeExpandVolume failed for volume "v" : {why}'
@@ -156,12 +156,12 @@ async def not_while_it_is_used(scene: Scene, driver: GrowingDriver, manager: Vol
     assert len(driver.of("NodeExpandVolume")) == 1
     driver.claim_errors = {}
     await manager.mount(pod)
-    found = await claim(scene)
-    assert (found.status.capacity, found.status.conditions) == ({"storage": "4Mi"}, [])
+    resized = await claim(scene)
+    assert (resized.status.capacity, resized.status.conditions) == ({"storage": "4Mi"}, [])
 
 
-def _has_error(found: PersistentVolumeClaim) -> bool:
-    return any(each.type == "NodeResizeError" for each in found.status.conditions)
+def _has_error(claim: PersistentVolumeClaim) -> bool:
+    return any(condition.type == "NodeResizeError" for condition in claim.status.conditions)
 
 
 test_not_while_it_is_used = scenario_of(not_while_it_is_used)

@@ -19,8 +19,8 @@ pytestmark = needs_root
 
 
 def has(count: int) -> object:
-    def holds(found: CSINode) -> bool:
-        limits = [each.allocatable for each in found.spec.drivers or ()]
+    def holds(csi_node: CSINode) -> bool:
+        limits = [driver.allocatable for driver in csi_node.spec.drivers or ()]
         return [limit.count for limit in limits if limit is not None] == [count]
 
     return holds
@@ -32,9 +32,9 @@ def test_drivers_are_asked_again(tmp_path: Path) -> None:
         await driver_object(scene, attachRequired=False, nodeAllocatableUpdatePeriodSeconds=30)
         async with driver.serving(scene.root / "plugins_registry"), scene.managing(clock=clock):
             await driver.registered.wait()
-            asked = len(driver.of("NodeGetInfo"))
+            count = len(driver.of("NodeGetInfo"))
             driver.most = 3
-            await eventually(lambda: len(driver.of("NodeGetInfo")) > asked, step=lambda: clock.advance(5))
+            await eventually(lambda: len(driver.of("NodeGetInfo")) > count, step=lambda: clock.advance(5))
             await scene.seen(CSINode, "n", has(3))  # type: ignore[arg-type]
             none = {"spec": {"nodeAllocatableUpdatePeriodSeconds": None}}
             await scene.client.of(CSIDriver).patch(NAME, none, type=PatchType.MERGE)
@@ -60,8 +60,8 @@ def test_a_node_that_can_have_no_more(tmp_path: Path) -> None:
                 task = group.create_task(_refused(manager.mount(pod)))
                 await eventually(task.done, step=lambda: clock.advance(5))
             start = "Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[data]"
-            told = "unattached volumes=[data], failed to process volumes=[]: context deadline exceeded"
-            assert task.result() == ("VolumeAttachmentLimitExceeded", f"{start}, {told}")
+            message = "unattached volumes=[data], failed to process volumes=[]: context deadline exceeded"
+            assert task.result() == ("VolumeAttachmentLimitExceeded", f"{start}, {message}")
             await scene.seen(CSINode, "n", has(2))  # type: ignore[arg-type]
             await manager.unmount(pod)
 

@@ -54,24 +54,24 @@ def test_many_volumes(tmp_path: Path) -> None:
             {"name": "host", "hostPath": {"path": str(tmp_path / "host"), "type": "DirectoryOrCreate"}},
             {"name": "unused", "secret": {"secretName": "not there"}},
         ]
-        mounts = [{"name": each["name"], "mountPath": f"/{each['name']}"} for each in volumes[:-1]]
+        mounts = [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes[:-1]]
         pod = await scene.pod(volumes=volumes, mounts=mounts, metadata={"labels": {"a": "b"}})
         async with scene.managing() as manager:
             await manager.mount(pod)
             assert mode(scene.directory(pod, "empty-dir", "disk")) == 0o777
             memory = scene.directory(pod, "empty-dir", "memory")
             assert os.statvfs(memory).f_blocks * os.statvfs(memory).f_frsize == 1 << 20
-            found = scene.directory(pod, "configmap", "map")
-            assert ((found / "key").read_text(), (found / "raw").read_bytes()) == ("text", b"\xff")
-            assert mode(found / "key") == 0o644
+            path = scene.directory(pod, "configmap", "map")
+            assert ((path / "key").read_text(), (path / "raw").read_bytes()) == ("text", b"\xff")
+            assert mode(path / "key") == 0o644
             assert mode(scene.directory(pod, "configmap", "some") / "a/b") == 0o400
             assert mode(scene.directory(pod, "secret", "word") / "word") == 0o440
             assert Mounter().kind(scene.directory(pod, "secret", "word")) == "tmpfs"
             assert (scene.directory(pod, "downward-api", "own") / "labels").read_text() == 'a="b"'
             container = (pod.spec.containers or [])[0]
-            told = {mount.target: mount for mount in manager.mounts(pod, container)}
-            assert told["/host"].source == tmp_path / "host"
-            assert [target for target, mount in told.items() if mount.is_read_only] == [
+            mounts_by_target = {mount.target: mount for mount in manager.mounts(pod, container)}
+            assert mounts_by_target["/host"].source == tmp_path / "host"
+            assert [target for target, mount in mounts_by_target.items() if mount.is_read_only] == [
                 "/map",
                 "/some",
                 "/word",
@@ -158,7 +158,7 @@ def test_changes_reach_running_pods(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_faults_are_told(tmp_path: Path, volume: dict[str, object], message: str) -> None:
+def test_errors_are_reported(tmp_path: Path, volume: dict[str, object], message: str) -> None:
     async def scenario(scene: Scene) -> None:
         await scene.create(ConfigMap, "m", data={})
         pod = await scene.pod(volumes=[{"name": "v", **volume}])
@@ -245,9 +245,9 @@ def test_trust_bundles(tmp_path: Path) -> None:
         async with scene.managing(mounter=Mounter(can_mount=False)) as manager:
             await manager.mount(pod)
             directory = scene.directory(pod, "projected", "v")
-            found = {name: (directory / f"{name}.pem").read_text() for name in ("a", "b", "none", "y")}
-            assert [text.count("BEGIN CERTIFICATE") for text in found.values()] == [1, 1, 0, 0]
-            assert found["a"] != found["b"]
+            texts = {name: (directory / f"{name}.pem").read_text() for name in ("a", "b", "none", "y")}
+            assert [text.count("BEGIN CERTIFICATE") for text in texts.values()] == [1, 1, 0, 0]
+            assert texts["a"] != texts["b"]
             await manager.unmount(pod)
 
     play(tmp_path, scenario, runtime_config={"certificates.k8s.io/v1beta1": True})
@@ -359,9 +359,9 @@ def test_a_volume_that_grows_too_large(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/sys/kernel/mm/hugepages/hugepages-2048kB").exists(), reason="there are no huge pages")
 def test_huge_pages(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        asked = {"hugepages-2Mi": "4Mi", "memory": "1Mi", "cpu": "1m"}
+        requests = {"hugepages-2Mi": "4Mi", "memory": "1Mi", "cpu": "1m"}
         mounts = [{"name": "pages", "mountPath": "/pages"}]
-        container = {"name": "c", "image": "i", "volumeMounts": mounts, "resources": {"limits": asked}}
+        container = {"name": "c", "image": "i", "volumeMounts": mounts, "resources": {"limits": requests}}
         pod = await scene.pod(volumes=[{"name": "pages", "emptyDir": {"medium": "HugePages"}}], containers=[container])
         async with scene.managing() as manager:
             await manager.mount(pod)

@@ -23,8 +23,8 @@ def test_files_and_directories_are_the_groups(tmp_path: Path) -> None:
     directory = files(tmp_path)
     give_to_group(directory, 4321, is_read_only=False)
     for name, mode in [("", 0o2770), ("d", 0o2770), ("d/f", 0o660)]:
-        found = (directory / name).stat()
-        assert (found.st_gid, found.st_mode & mode) == (4321, mode)
+        stat_result = (directory / name).stat()
+        assert (stat_result.st_gid, stat_result.st_mode & mode) == (4321, mode)
     assert os.lstat(directory / "link").st_gid == 4321
 
 

@@ -23,8 +23,8 @@ async def volume(scene: Scene, **source: Any) -> None:
     """A bound pair: claim c, volume v."""
     mode = {"volumeMode": source.get("volumeMode", "Filesystem")}
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "v", **mode}
-    made = await scene.create(PersistentVolumeClaim, "c", spec={**claim, "storageClassName": ""})
-    ref = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": made.metadata.uid}
+    created = await scene.create(PersistentVolumeClaim, "c", spec={**claim, "storageClassName": ""})
+    ref = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": created.metadata.uid}
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": ref}
     await scene.create(PersistentVolume, "v", "", spec={**spec, **source})
     await scene.client.of(PersistentVolumeClaim).patch(
@@ -78,8 +78,8 @@ def test_a_volume_of_another_node(tmp_path: Path) -> None:
         pod = await scene.pod(volumes=[CLAIM])
         async with scene.managing() as manager, asyncio.TaskGroup() as group:
             task = group.create_task(manager.mount(pod))
-            told = 'MountVolume.NodeAffinity check failed for volume "v" : no matching NodeSelectorTerms'
-            assert await scene.warned() == told
+            message = 'MountVolume.NodeAffinity check failed for volume "v" : no matching NodeSelectorTerms'
+            assert await scene.warned() == message
             task.cancel()
             await manager.unmount(pod)
 
@@ -154,12 +154,12 @@ def test_a_local_disk_that_has_become_larger(tmp_path: Path, disk: Path) -> None
             changed.metadata.annotations = {"touched": "1"}
             manager.update_pod(changed)
             await scene.seen(PersistentVolumeClaim, "c", _is_settled)
-            found = (await claims.get("c", "default")).status
+            status = (await claims.get("c", "default")).status
             if kernel.held_capabilities() >> _CAP_SYS_RESOURCE & 1:
-                assert found.capacity == {"storage": "2Gi"}
+                assert status.capacity == {"storage": "2Gi"}
                 assert os.statvfs(path).f_blocks > before
             else:  # the kernel lets nobody else enlarge a file system that is mounted
-                assert "Permission denied to resize filesystem" in found.conditions[0].message
+                assert "Permission denied to resize filesystem" in status.conditions[0].message
                 assert os.statvfs(path).f_blocks == before
             await manager.unmount(pod)
 
@@ -195,9 +195,11 @@ def test_a_machine_without_the_tools(tmp_path: Path) -> None:
         pod = await scene.pod(volumes=[{"name": "v", "nfs": {"server": "127.0.0.1", "path": "/x"}}])
         async with scene.managing() as manager, asyncio.TaskGroup() as group:
             task = group.create_task(manager.mount(pod))
-            told = await scene.warned()
-            assert told.startswith('MountVolume.SetUp failed for volume "v" : mount failed: exit status 32\nMounting')
-            assert "Mounting arguments: -t nfs 127.0.0.1:/x" in told
+            message = await scene.warned()
+            assert message.startswith(
+                'MountVolume.SetUp failed for volume "v" : mount failed: exit status 32\nMounting'
+            )
+            assert "Mounting arguments: -t nfs 127.0.0.1:/x" in message
             task.cancel()
             await manager.unmount(pod)
 
@@ -211,11 +213,11 @@ def test_a_disk_of_the_network_without_its_tool(tmp_path: Path) -> None:
         pod = await scene.pod(volumes=[{"name": "v", "iscsi": source}])
         async with scene.managing() as manager, asyncio.TaskGroup() as group:
             task = group.create_task(manager.mount(pod))
-            told = await scene.warned()
+            message = await scene.warned()
             start = (
                 'MountVolume.MountDevice failed for volume "v" : failed to get any path for iscsi disk, last err seen:'
             )
-            assert told == f'{start}\nexec: "iscsiadm": executable file not found in $PATH'
+            assert message == f'{start}\nexec: "iscsiadm": executable file not found in $PATH'
             task.cancel()
             async with asyncio.timeout(60):
                 await manager.unmount(pod)

@@ -104,10 +104,12 @@ def test_a_machine_that_comes_back(tmp_path: Path) -> None:
             async with scene.managing() as manager:
                 await manager.unmount(gone.metadata.uid)
                 await manager.mount(kept)
-                found = {each.target: each.source for each in manager.mounts(kept, (kept.spec.containers or [])[0])}
-                assert (found["/disk"] / "file").read_text() == "still here"
-                assert ((found["/word"] / "a").read_text(), (found["/map"] / "a").read_text()) == ("1", "1")
-                assert {found["/memory"], found["/word"], found["/data"]} <= set(kernel.mounts_below(scene.root))
+                sources = {
+                    mount.target: mount.source for mount in manager.mounts(kept, (kept.spec.containers or [])[0])
+                }
+                assert (sources["/disk"] / "file").read_text() == "still here"
+                assert ((sources["/word"] / "a").read_text(), (sources["/map"] / "a").read_text()) == ("1", "1")
+                assert {sources["/memory"], sources["/word"], sources["/data"]} <= set(kernel.mounts_below(scene.root))
                 await manager.unmount(kept)
         assert list((scene.root / "pods").glob("*/volumes")) == []
 

@@ -15,11 +15,11 @@ PLAIN = Mounter(can_mount=False)
 
 @pytest.fixture
 def volume(tmp_path: Path) -> Path:
-    made = tmp_path / "volume"
-    (made / "dir/sub").mkdir(parents=True)
-    (made / "dir/file").write_text("inside")
+    path = tmp_path / "volume"
+    (path / "dir/sub").mkdir(parents=True)
+    (path / "dir/file").write_text("inside")
     (tmp_path / "secret").write_text("outside")
-    return made
+    return path
 
 
 @needs_root
@@ -67,11 +67,11 @@ def test_a_link_that_comes_between_is_seen(volume: Path, monkeypatch: pytest.Mon
     resolve = Path.resolve
 
     def tampered(self: Path, strict: bool = False) -> Path:
-        found = resolve(self, strict)
-        if found == volume / "dir":
-            found.rename(volume / "away")
-            found.symlink_to(tmp_path)
-        return found
+        path = resolve(self, strict)
+        if path == volume / "dir":
+            path.rename(volume / "away")
+            path.symlink_to(tmp_path)
+        return path
 
     monkeypatch.setattr(Path, "resolve", tampered)
     with pytest.raises(UnsafeSubpath):

@@ -36,7 +36,7 @@ from sampan.runtimes.safe_paths import UnsafePath
 
 
 def pod(*containers: dict[str, Any], **spec: Any) -> Pod:
-    every = [{"name": f"c{index}", "image": "i", **each} for index, each in enumerate(containers)]
+    every = [{"name": f"c{index}", "image": "i", **container} for index, container in enumerate(containers)]
     return json.from_value({"metadata": {"name": "p", "uid": "u"}, "spec": {"containers": every, **spec}}, Pod)
 
 
@@ -88,13 +88,13 @@ def test_huge_pages() -> None:
     ],
 )
 def test_sub_paths(mount: dict[str, Any], variables: dict[str, str], outcome: object) -> None:
-    wanted = VolumeMount(name="v", mountPath="/v", **mount)
+    volume_mount = VolumeMount(name="v", mountPath="/v", **mount)
     if isinstance(outcome, RuntimeFailure):
         with pytest.raises(RuntimeFailure) as failure:
-            chosen_subpath(wanted, variables)
+            chosen_subpath(volume_mount, variables)
         assert (failure.value.reason, failure.value.message) == ("CreateContainerConfigError", outcome.message)
     else:
-        assert chosen_subpath(wanted, variables) == outcome
+        assert chosen_subpath(volume_mount, variables) == outcome
 
 
 def test_recursively_read_only() -> None:
@@ -104,12 +104,12 @@ def test_recursively_read_only() -> None:
     assert not is_recursive(mount(readOnly=True), True)
     assert is_recursive(mount(readOnly=True, recursiveReadOnly="IfPossible"), True)
     assert not is_recursive(mount(readOnly=True, recursiveReadOnly="IfPossible"), False)
-    for faulty, told in [
+    for faulty, message in [
         (mount(readOnly=True, recursiveReadOnly="Enabled"), "not supported by the runtime"),
         (mount(recursiveReadOnly="Enabled"), "is not read-only"),
         (mount(readOnly=True, recursiveReadOnly="Enabled", mountPropagation="HostToContainer"), "not compatible"),
     ]:
-        with pytest.raises(RuntimeFailure, match=told):
+        with pytest.raises(RuntimeFailure, match=message):
             is_recursive(faulty, False)
 
 
@@ -133,7 +133,7 @@ def test_host_paths_of_all_types(tmp_path: Path) -> None:
     host_path.check(tmp_path / "new/f", "FileOrCreate")
     host_path.check(Path("/dev/null"), "CharDevice")
     host_path.check(tmp_path / "any", "")
-    for name, type, told in [
+    for name, type, message in [
         ("dir", "File", "is not a file"),
         ("file", "Directory", "is not a directory"),
         ("none", "Directory", "is not a directory"),
@@ -144,7 +144,7 @@ def test_host_paths_of_all_types(tmp_path: Path) -> None:
         ("file", "BlockDevice", "is not a block device"),
         ("file", "Odd", "Odd is an invalid volume type"),
     ]:
-        with pytest.raises(VolumeOperationError, match=told):
+        with pytest.raises(VolumeOperationError, match=message):
             host_path.check(tmp_path / name, type)
     assert (tmp_path / "new/f").stat().st_mode & 0o777 == 0o644
     assert (tmp_path / "new/d").stat().st_mode & 0o777 == 0o755
@@ -183,17 +183,17 @@ def test_tokens_are_renewed_in_time(life_s: int) -> None:
 
 
 def test_trust_anchors() -> None:
-    one, two = (f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n" for text in ("AA==", "BA=="))
-    assert joined_certificates([one + two, f"# words\n{two}"]) == (one + two).encode()
+    first, second = (f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n" for text in ("AA==", "BA=="))
+    assert joined_certificates([first + second, f"# words\n{second}"]) == (first + second).encode()
     assert joined_certificates([]) == b""
 
 
 def test_iscsi_commands() -> None:
     source = ISCSIVolumeSource(iqn="iqn.x", targetPortal="10.0.0.1", lun=1, chapAuthSession=True)
     secret = {"node.session.auth.username": "me", "node.session.auth.password": "word"}
-    told = [" ".join(command) for command in iscsi.login(source, "10.0.0.1:3260", secret)]
+    commands = [" ".join(command) for command in iscsi.login(source, "10.0.0.1:3260", secret)]
     node = "-m node -p 10.0.0.1:3260 -T iqn.x -I default"
-    assert told == [
+    assert commands == [
         "-m discoverydb -t sendtargets -p 10.0.0.1:3260 -I default -o new",
         "-m discoverydb -t sendtargets -p 10.0.0.1:3260 -I default --discover",
         f"{node} -o update -n node.session.scan -v manual",
@@ -208,12 +208,12 @@ def test_iscsi_commands() -> None:
 
 def test_drivers_of_a_node() -> None:
     info = NodeInfo("id", 3, {"zone": "z"})
-    [made] = updated_drivers([], "d", info)
-    assert (made.nodeID, made.topologyKeys, made.allocatable and made.allocatable.count) == ("id", ["zone"], 3)
-    assert updated_drivers([made], "d", info) == [made]
+    [driver] = updated_drivers([], "d", info)
+    assert (driver.nodeID, driver.topologyKeys, driver.allocatable and driver.allocatable.count) == ("id", ["zone"], 3)
+    assert updated_drivers([driver], "d", info) == [driver]
     other = CSINodeDriver(name="o", nodeID="x")
-    assert [each.name for each in updated_drivers([made, other], "d", NodeInfo("new", 0, {}))] == ["o", "d"]
-    assert updated_drivers([made, other], "d", None) == [other]
+    assert [driver.name for driver in updated_drivers([driver, other], "d", NodeInfo("new", 0, {}))] == ["o", "d"]
+    assert updated_drivers([driver, other], "d", None) == [other]
     node = Node(metadata=ObjectMeta(name="n"))
     assert node_metadata_patch(node, "d", info) == {
         "annotations": {"csi.volume.kubernetes.io/nodeid": '{"d":"id"}'},
@@ -244,9 +244,9 @@ def test_plugins_that_are_refused() -> None:
     ],
 )
 def test_who_gives_files_to_the_group(policy: str | None, kind: str, is_read_only: bool, gives: bool) -> None:
-    made = pod({}, securityContext={"fsGroup": 1}, volumes=[{"name": "v", "csi": {"driver": "d", "fsType": kind}}])
+    new_pod = pod({}, securityContext={"fsGroup": 1}, volumes=[{"name": "v", "csi": {"driver": "d", "fsType": kind}}])
     info = json.from_value({"spec": {"fsGroupPolicy": policy}}, CSIDriver) if policy else None
-    assert applies_fs_group(VolumeSpec(pod=made, volume=made.spec.volumes[0]), info, is_read_only) is gives
+    assert applies_fs_group(VolumeSpec(pod=new_pod, volume=new_pod.spec.volumes[0]), info, is_read_only) is gives
 
 
 def test_variables_in_files(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def record_table(
         table.add_namespace(namespace)
     for item, slices in services.values() if isinstance(services, Mapping) else services:
         publishes = item.spec.publishNotReadyAddresses
-        parts = [slice_records(each, publishes_not_ready=publishes) for each in slices]
+        parts = [slice_records(endpoint_slice, publishes_not_ready=publishes) for endpoint_slice in slices]
         records = service_records(item, [part for part in parts if part is not None], table.zone)
         table.set_service(key_of(item), records)
     return table

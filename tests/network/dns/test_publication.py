@@ -122,7 +122,7 @@ def test_slices_follow_their_servers_and_nodes() -> None:
                 )
                 return group.create_task(publication.run())
 
-            one, two = publish("one"), publish("two")
+            first, second = publish("one"), publish("two")
             for name in ("one", "two"):
                 await client.of(Node).create(node(name))
             everything = {f"kube-dns-{name}{end}": True for name in ("one", "two") for end in ("", "-ipv6")}
@@ -136,9 +136,9 @@ def test_slices_follow_their_servers_and_nodes() -> None:
             await client.of(Node).update_status(lost)
             await eventually(_is(readiness, {name: "one" in name for name in everything}))
 
-            two.cancel()
+            second.cancel()
             await eventually(lambda: readiness() == {"kube-dns-one": True, "kube-dns-one-ipv6": True})
-            one.cancel()
+            first.cancel()
             await eventually(lambda: readiness() == {})
 
     asyncio.run(main())

@@ -173,9 +173,9 @@ def test_hostile_datagrams_do_not_stop_the_server() -> None:
 
 def test_taken_port_is_replaced() -> None:
     async def main() -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
-            taken.bind(("127.0.0.1", 0))
-            number = taken.getsockname()[1]
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as occupied:
+            occupied.bind(("127.0.0.1", 0))
+            number = occupied.getsockname()[1]
             async with serving(port=number) as served:
                 assert served.server.port not in (0, number)
                 assert answers(await served.ask(WEB)) == ["A 10.96.0.5"]

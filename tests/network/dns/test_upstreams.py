@@ -70,11 +70,11 @@ def test_choice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, etc: str, real:
 
 
 def test_longest_stub_domain_wins() -> None:
-    one, two, three = (UpstreamAddress(f"10.0.0.{number}") for number in (1, 2, 3))
-    choice = choose_upstreams(UpstreamConfig(servers=[one], stub_domains={"a.b": [two], "x.a.b": [three]}))
-    assert choice.servers_for(name_bytes("c.x.a.b")) == (three,)
-    assert choice.servers_for(name_bytes("xx.a.b")) == (two,)
-    assert choice.servers_for(name_bytes("b")) == (one,)
+    first, second, third = (UpstreamAddress(f"10.0.0.{number}") for number in (1, 2, 3))
+    choice = choose_upstreams(UpstreamConfig(servers=[first], stub_domains={"a.b": [second], "x.a.b": [third]}))
+    assert choice.servers_for(name_bytes("c.x.a.b")) == (third,)
+    assert choice.servers_for(name_bytes("xx.a.b")) == (second,)
+    assert choice.servers_for(name_bytes("b")) == (first,)
     assert str(choice) == "10.0.0.1 (set explicitly)"
 
 

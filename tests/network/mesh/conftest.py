@@ -14,8 +14,8 @@ from tests.network.machines import Machines
 def machines(tmp_path: Path) -> Iterator[Machines]:
     directory = tmp_path / "spaces"
     directory.mkdir()
-    made = Machines(directory)
+    machines = Machines(directory)
     try:
-        yield made
+        yield machines
     finally:
-        made.close()
+        machines.close()

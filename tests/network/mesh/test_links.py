@@ -61,8 +61,8 @@ def routes(space: Path) -> list[str]:
 
     def work() -> list[str]:
         with IPRoute() as netlink:
-            found = netlink.get_routes(family=socket.AF_INET, table=254)
-            return sorted(str(route.get("dst")) for route in found if route.get("dst"))
+            routes = netlink.get_routes(family=socket.AF_INET, table=254)
+            return sorted(str(route.get("dst")) for route in routes if route.get("dst"))
 
     return in_network(space, work)
 
@@ -84,13 +84,13 @@ def test_pods_of_two_machines_reach_each_other(machines: Machines, backend: str,
     a, b = machines.add("a", "10.77.0.1/24"), machines.add("b", second)
     give_pod(a, "10.200.0.5/32")
     give_pod(b, "10.200.1.5/32")
-    one, two = machine("10.77.0.1/24", "10.200.0.0/24", backend), machine(second, "10.200.1.0/24", backend)
+    first, two = machine("10.77.0.1/24", "10.200.0.0/24", backend), machine(second, "10.200.1.0/24", backend)
     for _ in range(2):  # the second time changes nothing
-        apply(a, one, two)
-        apply(b, two, one)
+        apply(a, first, two)
+        apply(b, two, first)
     with listening(b, 8080) as server:
-        seen = source_seen(server, a, ("10.200.1.5", 8080))
-    assert seen == ("10.77.0.1" if backend == ROUTES else "10.200.0.0")
+        source = source_seen(server, a, ("10.200.1.5", 8080))
+    assert source == ("10.77.0.1" if backend == ROUTES else "10.200.0.0")
     assert "10.200.1.0" in routes(a)
     assert in_network(a, lambda: has_leftovers("test"))
     assert not in_network(a, lambda: has_leftovers("other"))
@@ -104,13 +104,13 @@ def test_pods_of_two_machines_reach_each_other(machines: Machines, backend: str,
 @pytest.mark.skipif(not kernel.can_create(VXLAN), reason="no vxlan here")
 def test_a_plan_without_peers_removes_the_tunnel(machines: Machines) -> None:
     a = machines.add("a", "10.77.0.1/24")
-    one, two = machine("10.77.0.1/24", "10.200.0.0/24", VXLAN), machine("10.78.0.2/24", "10.200.1.0/24", VXLAN)
-    apply(a, one, two)
+    first, second = machine("10.77.0.1/24", "10.200.0.0/24", VXLAN), machine("10.78.0.2/24", "10.200.1.0/24", VXLAN)
+    apply(a, first, second)
     assert len(links_of(a)) == 3
     moved = machine("10.78.0.9/24", "10.200.1.0/24", VXLAN)
-    apply(a, one, moved)
+    apply(a, first, moved)
     assert len(links_of(a)) == 3
-    apply(a, one)
+    apply(a, first)
     assert links_of(a) == ["eth0", "lo"]
 
 

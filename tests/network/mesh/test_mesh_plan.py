@@ -108,10 +108,10 @@ def test_ipv6_pods_need_an_ipv6_subnet_for_routes() -> None:
     assert "IPv6" in lacking.unreachable["10.0.0.2/24"]
 
 
-@pytest.mark.parametrize("one", [OWN, NEAR, FAR, replace(FAR, offered=(VXLAN,)), replace(FAR, public_key="")])
+@pytest.mark.parametrize("first", [OWN, NEAR, FAR, replace(FAR, offered=(VXLAN,)), replace(FAR, public_key="")])
 @pytest.mark.parametrize("other", [OWN, NEAR, FAR, replace(NEAR, offered=(VXLAN, ROUTES)), machine("fd00::1/64")])
-def test_both_sides_decide_alike(one: Machine, other: Machine) -> None:
-    assert choose_backend(one, other) == choose_backend(other, one)
+def test_both_sides_decide_alike(first: Machine, other: Machine) -> None:
+    assert choose_backend(first, other) == choose_backend(other, first)
 
 
 def test_machines_are_read_from_nodes() -> None:

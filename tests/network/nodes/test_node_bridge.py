@@ -61,22 +61,22 @@ def links_of(space: Path) -> set[str]:
 def test_nodes_reach_each_other_the_machine_and_the_outside(lab: Lab, tmp_path: Path) -> None:
     async def main() -> None:
         async with bridge(tmp_path) as nodes:
-            one, two = await nodes.attach("node-0"), await nodes.attach("node-1")
+            one, other_attachment = await nodes.attach("node-0"), await nodes.attach("node-1")
             assert one.addresses == ["172.30.0.2", "fd00:77::2"]
-            assert two.addresses == ["172.30.0.3", "fd00:77::3"]
+            assert other_attachment.addresses == ["172.30.0.3", "fd00:77::3"]
             assert one.host_addresses == ["172.30.0.1", "fd00:77::1"]
-            first, second = (attachment.namespace.path or tmp_path for attachment in (one, two))
+            first, second = (attachment.namespace.path or tmp_path for attachment in (one, other_attachment))
             assert links_of(first) == {"lo", "eth0"}
             for server, client, address, source in (
-                (second, first, two.addresses, one.addresses),
+                (second, first, other_attachment.addresses, one.addresses),
                 (first, lab.node, one.addresses, one.host_addresses),
                 (lab.node, first, one.host_addresses, one.addresses),
                 (lab.outside, first, [OUTSIDE_IP, OUTSIDE_IP6], ["192.0.2.1", "2001:db8::1"]),
             ):
                 with listening(server, 8080) as listener:
-                    seen = [source_seen(listener, client, (target, 8080)) for target in address]
-                    assert seen == list(source)
-            for attachment in (one, two):
+                    sources = [source_seen(listener, client, (target, 8080)) for target in address]
+                    assert sources == list(source)
+            for attachment in (one, other_attachment):
                 await nodes.detach(attachment.node)
 
     lab.run(main)
@@ -193,11 +193,11 @@ def test_two_clusters_do_not_touch_each_other(lab: Lab, tmp_path: Path) -> None:
         async with bridge(tmp_path / "b", ["172.30.4.0/22"]) as two:
             second = await two.attach("node-0")
             await two.route([node(second, "10.77.1.0/24")])
-            async with bridge(tmp_path / "a") as one:
-                first = await one.attach("node-0")
-                await one.route([node(first, "10.77.0.0/24")])
-                await one.route([])
-                await one.detach("node-0")
+            async with bridge(tmp_path / "a") as own_bridge:
+                first = await own_bridge.attach("node-0")
+                await own_bridge.route([node(first, "10.77.0.0/24")])
+                await own_bridge.route([])
+                await own_bridge.detach("node-0")
             with netlink.opened() as link:
                 routes = netlink.pod_routes(link, socket.if_nametoindex(bridge_of_nodes(tmp_path / "b")))
             assert routes == {"10.77.1.0/24": second.addresses[0]}

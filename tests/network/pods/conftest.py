@@ -16,10 +16,10 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     """Nothing of it is ever on the machine itself, and no namespace is kept afterwards."""
     directory = tmp_path / "spaces"
     directory.mkdir()
-    made = Lab(directory)
+    lab = Lab(directory)
     try:
-        yield made
+        yield lab
     finally:
-        made.close()
+        lab.close()
     assert not [name for _, name in socket.if_nameindex() if name.startswith(("tst", "up0", "up1"))]
     assert str(directory) not in Path("/proc/self/mountinfo").read_text()

@@ -126,12 +126,12 @@ def source_seen(
         client.settimeout(wait_s)
         client.connect(to)
         if server.type == socket.SOCK_STREAM:
-            peer, seen = server.accept()
+            peer, source = server.accept()
             stack.enter_context(peer)
             peer.sendall(b"hello")
         else:
             client.send(b"?")
-            _, seen = server.recvfrom(10)
-            server.sendto(b"hello", seen)
+            _, source = server.recvfrom(10)
+            server.sendto(b"hello", source)
         assert client.recv(10) == b"hello"
-    return str(seen[0]).removeprefix("::ffff:")
+    return str(source[0]).removeprefix("::ffff:")

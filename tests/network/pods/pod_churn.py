@@ -32,4 +32,4 @@ async def turn(network: BridgeNetwork, space: Path, number: int, pick: random.Ra
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], [Path(each) for each in sys.argv[3:]]))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], [Path(argument) for argument in sys.argv[3:]]))

@@ -24,13 +24,13 @@ def test_no_address_is_given_twice(cidrs: list[str], steps: list[str], random: o
             back = given_out.pop(random.randrange(len(given_out)))  # type: ignore[attr-defined]
             pool.release(back)
         elif step == "take":
-            room = min(each.num_addresses - 2 - (each.version == 4) for each in ranges)
+            room = min(network.num_addresses - 2 - (network.version == 4) for network in ranges)
             if len(given_out) >= room:
                 with pytest.raises(NoAddressLeft):
                     pool.allocate(ranges)
                 continue
             new = pool.allocate(ranges)
-            assert not {a for each in given_out for a in each} & set(new)
+            assert not {a for addresses in given_out for a in addresses} & set(new)
             given_out.append(new)
     for addresses in given_out:
         for address, network in zip(addresses, ranges, strict=True):

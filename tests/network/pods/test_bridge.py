@@ -36,12 +36,12 @@ UDP, SCTP = socket.SOCK_DGRAM, 132
 
 @asynccontextmanager
 async def network(lab: Lab, cidrs: Sequence[str] = DUAL, bridge: str = "tst0") -> AsyncIterator[BridgeNetwork]:
-    made = BridgeNetwork(
+    network = BridgeNetwork(
         directory=lab.node.parent / f"{bridge}-records", config=BridgeConfig(bridge=bridge), clock=VirtualClock()
     )
-    async with made:
-        made.use_pod_cidrs(cidrs)
-        yield made
+    async with network:
+        network.use_pod_cidrs(cidrs)
+        yield network
 
 
 def port(host: int, to: int = 80, protocol: str = "TCP", ip: str = "") -> PortMapping:
@@ -57,24 +57,24 @@ def can_sctp() -> bool:
 
 
 def test_pods_the_node_and_the_world_reach_each_other(lab: Lab) -> None:
-    one, two = lab.space("one"), lab.space("two")
+    first, second = lab.space("one"), lab.space("two")
 
     async def main() -> None:
         async with network(lab) as net:
-            ips = await net.attach("one", one, [])
-            others = await net.attach("two", two, [])
+            ips = await net.attach("one", first, [])
+            others = await net.attach("two", second, [])
             assert (ips, others) == (["10.77.0.2", "fd77::2"], ["10.77.0.3", "fd77::3"])
-            with listening(two, 80) as server:
+            with listening(second, 80) as server:
                 for mine, theirs in zip(ips, others, strict=True):
-                    assert source_seen(server, one, (theirs, 80)) == mine
+                    assert source_seen(server, first, (theirs, 80)) == mine
                 assert source_seen(server, lab.node, (others[0], 80)) == "10.77.0.1"
                 assert source_seen(server, lab.node, (others[1], 80)) == "fd77::1"
             with listening(lab.node, 81) as server:
                 for mine, nodes in zip(ips, (NODE_IP, NODE_IP6), strict=True):
-                    assert source_seen(server, one, (nodes, 81)) == mine
+                    assert source_seen(server, first, (nodes, 81)) == mine
             with listening(lab.outside, 82) as server:
-                assert source_seen(server, one, (OUTSIDE_IP, 82)) == NODE_IP
-                assert source_seen(server, one, (OUTSIDE_IP6, 82)) == NODE_IP6
+                assert source_seen(server, first, (OUTSIDE_IP, 82)) == NODE_IP
+                assert source_seen(server, first, (OUTSIDE_IP6, 82)) == NODE_IP6
             await net.remove_all()
 
     lab.run(main)
@@ -100,7 +100,7 @@ def test_the_mtu_is_that_of_the_way_out(lab: Lab) -> None:
 
 def test_pods_of_the_cluster_see_each_other_unmasqueraded(lab: Lab) -> None:
     """Two nodes of one cluster on one machine, each with its bridge."""
-    one, two = lab.space("one"), lab.space("two")
+    first, second = lab.space("one"), lab.space("two")
 
     async def main() -> None:
         directory = lab.node.parent
@@ -109,13 +109,13 @@ def test_pods_of_the_cluster_see_each_other_unmasqueraded(lab: Lab) -> None:
         async with nets[0], nets[1]:
             nets[0].use_pod_cidrs(["10.76.0.0/24"])
             nets[1].use_pod_cidrs(["10.77.0.0/24"])
-            [mine] = await nets[0].attach("one", one, [port(8080)])
-            [theirs] = await nets[1].attach("two", two, [port(8081)])
-            with listening(two, 80) as server:
-                assert source_seen(server, one, (theirs, 80)) == mine
+            [mine] = await nets[0].attach("one", first, [port(8080)])
+            [theirs] = await nets[1].attach("two", second, [port(8081)])
+            with listening(second, 80) as server:
+                assert source_seen(server, first, (theirs, 80)) == mine
                 assert source_seen(server, lab.outside, (NODE_IP, 8081)) == OUTSIDE_IP
             await nets[1].remove_all()
-            with listening(one, 80) as server:
+            with listening(first, 80) as server:
                 assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
             await nets[0].remove_all()
 
@@ -173,29 +173,29 @@ def test_a_node_with_one_family(lab: Lab) -> None:
 
 def test_udp_goes_on_with_the_next_pod(lab: Lab) -> None:
     """One client that never stops sending, from the same port."""
-    one, two = lab.space("one"), lab.space("two")
+    first, second = lab.space("one"), lab.space("two")
 
     def asked(client: socket.socket, server: socket.socket) -> bytes:
         client.sendto(b"?", (NODE_IP, 8053))
         try:
-            _, seen = server.recvfrom(10)
+            _, source = server.recvfrom(10)
         except TimeoutError:
             return b"not there"
-        server.sendto(b"hello", seen)
+        server.sendto(b"hello", source)
         return client.recv(10)
 
     async def main() -> None:
         client = in_network(lab.outside, lambda: socket.socket(socket.AF_INET, UDP))
         async with network(lab) as net:
-            await net.attach("two", two, [])
-            with client, listening(lab.node, 8053, UDP) as old, listening(two, 53, UDP) as web:
+            await net.attach("two", second, [])
+            with client, listening(lab.node, 8053, UDP) as old, listening(second, 53, UDP) as web:
                 client.settimeout(60)
                 assert asked(client, old) == b"hello"  # the node itself has the port
-                await net.attach("one", one, [port(8053, 53, "UDP")])
-                with listening(one, 53, UDP) as server:
+                await net.attach("one", first, [port(8053, 53, "UDP")])
+                with listening(first, 53, UDP) as server:
                     assert asked(client, server) == b"hello"
                 await net.detach("one")
-                await net.attach("two", two, [port(8053, 53, "UDP")])
+                await net.attach("two", second, [port(8053, 53, "UDP")])
                 assert asked(client, web) == b"hello"
             await net.remove_all()
 
@@ -366,16 +366,16 @@ def test_a_new_sandbox_of_the_same_pod(lab: Lab) -> None:
 
 
 def test_another_range(lab: Lab) -> None:
-    one, two = lab.space("one"), lab.space("two")
+    first, second = lab.space("one"), lab.space("two")
 
     async def main() -> None:
         async with network(lab, ["10.77.0.0/24"]) as net:
-            [mine] = await net.attach("one", one, [])
+            [mine] = await net.attach("one", first, [])
             net.use_pod_cidrs(["10.78.0.0/24"])
-            [theirs] = await net.attach("two", two, [])
+            [theirs] = await net.attach("two", second, [])
             assert theirs == "10.78.0.2"
-            with listening(two, 80) as server:
-                assert source_seen(server, one, (theirs, 80)) == mine
+            with listening(second, 80) as server:
+                assert source_seen(server, first, (theirs, 80)) == mine
             await net.remove_all()
 
     lab.run(main)
@@ -411,19 +411,19 @@ table ip6 filter {
 
 
 def test_a_firewall_like_dockers_lets_pods_through(lab: Lab) -> None:
-    one, two = lab.space("one"), lab.space("two")
+    first, second = lab.space("one"), lab.space("two")
 
     async def main() -> None:
         run_nft("-f", "-", text=DOCKER)
         before = run_nft("list", "ruleset")
         async with network(lab) as net:
-            ips = await net.attach("one", one, [port(8080)])
-            await net.attach("two", two, [])
-            with listening(one, 80) as server, listening(lab.outside, 82) as world:
+            ips = await net.attach("one", first, [port(8080)])
+            await net.attach("two", second, [])
+            with listening(first, 80) as server, listening(lab.outside, 82) as world:
                 assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
                 for ip in ips:
-                    assert source_seen(server, two, (ip, 80))
-                assert source_seen(world, one, (OUTSIDE_IP6, 82)) == NODE_IP6
+                    assert source_seen(server, second, (ip, 80))
+                assert source_seen(world, first, (OUTSIDE_IP6, 82)) == NODE_IP6
             await net.remove_all()
         assert run_nft("list", "ruleset") == before
 
@@ -443,20 +443,20 @@ def can_legacy() -> bool:
 
 @pytest.mark.skipif(not can_legacy(), reason="there is no iptables-legacy, or the kernel has no place for its rules")
 def test_a_firewall_outside_nftables_lets_pods_through(lab: Lab) -> None:
-    one, two = lab.space("one"), lab.space("two")
+    first, second = lab.space("one"), lab.space("two")
 
     async def main() -> None:
         legacy("-P", "FORWARD", "DROP")
         before = legacy("-S")
         async with network(lab) as net:
-            ips = await net.attach("one", one, [port(8080)])
-            await net.attach("two", two, [])
+            ips = await net.attach("one", first, [port(8080)])
+            await net.attach("two", second, [])
             await net._do(net._machine.check)
             assert legacy("-S").count("sampan: pods of tst0") == 4
-            with listening(one, 80) as server:
+            with listening(first, 80) as server:
                 assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
                 for ip in ips:
-                    assert source_seen(server, two, (ip, 80))
+                    assert source_seen(server, second, (ip, 80))
             await net.remove_all()
         assert legacy("-S") == before
 
@@ -496,30 +496,30 @@ def _delete_link(name: str) -> None:
 
 
 def test_refusals_say_why(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, two = lab.space("one"), lab.space("two")
+    first, second = lab.space("one"), lab.space("two")
 
     async def main() -> None:
         async with network(lab, ["192.0.2.128/25"]) as net:
             with pytest.raises(RuntimeFailure, match=r"podCIDR 192.0.2.128/25 overlaps with 192.0.2.0/24 of up0"):
-                await net.attach("one", one, [])
+                await net.attach("one", first, [])
             assert net.known() == []
         async with network(lab, ["10.77.0.0/29"]) as net:
-            await net.attach("one", one, [port(8080)])
+            await net.attach("one", first, [port(8080)])
             with pytest.raises(RuntimeFailure, match=r"host port tcp . 8080 is in use by pod one"):
-                await net.attach("two", two, [port(8080)])
+                await net.attach("two", second, [port(8080)])
             with pytest.raises(RuntimeFailure, match=r"network of pod three: .*No such file"):
                 await net.attach("three", lab.node.parent / "nowhere", [])
             with pytest.raises(RuntimeFailure, match="at most one CIDR per IP family is allowed"):
                 net.use_pod_cidrs(["10.0.0.0/24", "10.0.1.0/24"])
             assert net.known() == ["one"]
             links = lab.links()
-            await _check_other_owner(lab, two)
+            await _check_other_owner(lab, second)
             assert lab.links() == links
             await net.remove_all()
         monkeypatch.setattr("shutil.which", lambda *args, **more: None)
         async with network(lab) as net:
             with pytest.raises(RuntimeFailure, match="install nftables"):
-                await net.attach("one", one, [])
+                await net.attach("one", first, [])
 
     lab.run(main)
 

@@ -26,9 +26,9 @@ _DROP = "table ip filter { chain FORWARD { type filter hook forward priority 0; 
 
 def test_the_file() -> None:
     networks = [ip_network("10.77.0.0/24"), ip_network("fd77::/64")]
-    found = conflist(CONFIG, networks, Path("/state"), 1400)
-    bridge, ports = found["plugins"]
-    assert (found["cniVersion"], found["name"]) == ("1.0.0", "sampan-tst0")
+    config = conflist(CONFIG, networks, Path("/state"), 1400)
+    bridge, ports = config["plugins"]
+    assert (config["cniVersion"], config["name"]) == ("1.0.0", "sampan-tst0")
     assert bridge["ipam"]["ranges"] == [
         [{"subnet": "10.77.0.0/24", "gateway": "10.77.0.1"}],
         [{"subnet": "fd77::/64", "gateway": "fd77::1"}],
@@ -41,7 +41,7 @@ def test_the_file() -> None:
 @needs_network
 def test_missing_plugins_are_named(lab: Lab, tmp_path: Path) -> None:
     async def main() -> None:
-        made = CniNetwork(
+        network = CniNetwork(
             config=CONFIG,
             state=tmp_path / "state",
             clock=RealClock(),
@@ -51,23 +51,23 @@ def test_missing_plugins_are_named(lab: Lab, tmp_path: Path) -> None:
         with pytest.raises(
             RuntimeFailure, match=r"install containernetworking-plugins|set bin_dir in its configuration"
         ):
-            await made.apply(["10.77.0.0/24"])
-        assert not made.file.exists()
+            await network.apply(["10.77.0.0/24"])
+        assert not network.file.exists()
 
     lab.run(main)
 
 
 def test_a_network_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    made = CniNetwork(config=CONFIG, state=tmp_path / "state", clock=RealClock(), directory=tmp_path / "net.d")
+    network = CniNetwork(config=CONFIG, state=tmp_path / "state", clock=RealClock(), directory=tmp_path / "net.d")
     (tmp_path / "net.d").mkdir()
     (tmp_path / "net.d" / "87-other.conflist").write_text("{}")
-    asyncio.run(made.apply(["10.77.0.0/24"]))
-    assert not made.file.exists()
+    asyncio.run(network.apply(["10.77.0.0/24"]))
+    assert not network.file.exists()
 
 
 def test_an_engine_serves_one_node(tmp_path: Path) -> None:
     """But a file whose node is gone is nobody's."""
-    made = CniNetwork(
+    network = CniNetwork(
         config=CONFIG,
         state=tmp_path / "mine" / "state",
         clock=RealClock(),
@@ -78,10 +78,10 @@ def test_an_engine_serves_one_node(tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     other.write_text(json.dumps(conflist(BridgeConfig(bridge="tst1"), [], tmp_path / "theirs" / "state", 1500)))
     with pytest.raises(RuntimeFailure, match="can serve only one"):
-        asyncio.run(made.apply(["10.77.0.0/24"]))
+        asyncio.run(network.apply(["10.77.0.0/24"]))
     (tmp_path / "theirs").rmdir()
     with pytest.raises(RuntimeFailure, match="plug-ins"):
-        asyncio.run(made.apply(["10.77.0.0/24"]))
+        asyncio.run(network.apply(["10.77.0.0/24"]))
     assert not other.exists()
 
 
@@ -90,8 +90,8 @@ _WAYS = ["-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT", "-A 
 
 
 def test_what_portmap_leaves_is_taken_away() -> None:
-    found = portmap_removal([*_CHAINS, *_WAYS, "-A POSTROUTING -j KUBE-SERVICES"])
-    assert found == [
+    commands = portmap_removal([*_CHAINS, *_WAYS, "-A POSTROUTING -j KUBE-SERVICES"])
+    assert commands == [
         ["-D", "PREROUTING", "-m", "addrtype", "--dst-type", "LOCAL", "-j", "CNI-HOSTPORT-DNAT"],
         ["-D", "POSTROUTING", "-j", "CNI-HOSTPORT-MASQ"],
         ["-F", "CNI-HOSTPORT-DNAT"],
@@ -107,27 +107,27 @@ def test_what_portmap_leaves_is_taken_away() -> None:
 @pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not here")
 def test_a_pod_by_plugins(lab: Lab, tmp_path: Path) -> None:
     pod, before = lab.space("pod"), lab.links()
-    made = CniNetwork(config=CONFIG, state=tmp_path / "state", clock=RealClock(), directory=tmp_path / "net.d")
+    network = CniNetwork(config=CONFIG, state=tmp_path / "state", clock=RealClock(), directory=tmp_path / "net.d")
 
     async def main() -> None:
-        await made.apply(["10.77.0.0/24", "fd77::/64"])
-        await made.apply(["10.77.0.0/24", "fd77::/64"])
-        assert [file.name for file in made.file.parent.iterdir()] == ["10-sampan-tst0.conflist"]
-        result = _call_all(made.file, "ADD", pod)
-        assert [each["address"] for each in result["ips"]] == ["10.77.0.2/24", "fd77::2/64"]
+        await network.apply(["10.77.0.0/24", "fd77::/64"])
+        await network.apply(["10.77.0.0/24", "fd77::/64"])
+        assert [file.name for file in network.file.parent.iterdir()] == ["10-sampan-tst0.conflist"]
+        result = _call_all(network.file, "ADD", pod)
+        assert [entry["address"] for entry in result["ips"]] == ["10.77.0.2/24", "fd77::2/64"]
         with listening(pod, 80) as server:
             assert source_seen(server, lab.node, ("10.77.0.2", 80)) == "10.77.0.1"
             assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
         with listening(lab.outside, 82) as server:
             assert source_seen(server, pod, (OUTSIDE_IP, 82)) == NODE_IP
             assert source_seen(server, pod, (OUTSIDE_IP6, 82))
-        _call_all(made.file, "DEL", pod)
-        await made.remove_all()
+        _call_all(network.file, "DEL", pod)
+        await network.remove_all()
         assert b"sampan" not in run_nft("list", "ruleset")
 
     lab.run(main)
     assert lab.links() == before
-    assert not list(made.file.parent.iterdir())
+    assert not list(network.file.parent.iterdir())
 
 
 @needs_network
@@ -135,22 +135,22 @@ def test_a_pod_by_plugins(lab: Lab, tmp_path: Path) -> None:
 def test_rules_and_file_are_restored(lab: Lab, tmp_path: Path) -> None:
     """Another program flushes all tables, and adds a chain that drops, as Docker does when it starts."""
     clock = VirtualClock()
-    made = CniNetwork(config=CONFIG, state=tmp_path / "state", clock=clock, directory=tmp_path / "net.d")
+    network = CniNetwork(config=CONFIG, state=tmp_path / "state", clock=clock, directory=tmp_path / "net.d")
 
     async def main() -> None:
-        await made.apply(["10.77.0.0/24"])
+        await network.apply(["10.77.0.0/24"])
         run_nft("flush", "ruleset")
         run_nft("-f", "-", text=_DROP)
-        made.file.unlink()
+        network.file.unlink()
         async with asyncio.TaskGroup() as group:
-            checks = group.create_task(made.run())
+            checks = group.create_task(network.run())
             await clock.advance(60)
-            await eventually(made.file.exists)
+            await eventually(network.file.exists)
             checks.cancel()
         rules = run_nft("list", "ruleset").decode()
         assert "table inet sampan-pods-tst0" in rules
         assert rules.count('comment "sampan: pods of tst0"') == 2
-        await made.remove_all()
+        await network.remove_all()
         assert b"sampan" not in run_nft("list", "ruleset")
 
     lab.run(main)
@@ -162,25 +162,27 @@ def _call_all(file: Path, command: str, namespace: Path) -> dict[str, Any]:
     plugins = whole["plugins"] if command == "ADD" else whole["plugins"][::-1]
     result: dict[str, Any] | None = None
     for plugin in plugins:
-        given = {**plugin, "name": whole["name"], "cniVersion": whole["cniVersion"]}
+        plugin_config = {**plugin, "name": whole["name"], "cniVersion": whole["cniVersion"]}
         if plugin.get("capabilities", {}).get("portMappings"):
             mapping = {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}
-            given["runtimeConfig"] = {"portMappings": [mapping]}
+            plugin_config["runtimeConfig"] = {"portMappings": [mapping]}
         if result is not None:
-            given["prevResult"] = result
-        result = _call(command, namespace, given) or result
+            plugin_config["prevResult"] = result
+        result = _call(command, namespace, plugin_config) or result
     return result or {}
 
 
-def _call(command: str, namespace: Path, given: dict[str, Any]) -> dict[str, Any] | None:
+def _call(command: str, namespace: Path, plugin_config: dict[str, Any]) -> dict[str, Any] | None:
     path = ":".join(map(str, PLUGIN_DIRECTORIES))
     program = next(
-        directory / given["type"] for directory in PLUGIN_DIRECTORIES if (directory / given["type"]).exists()
+        directory / plugin_config["type"]
+        for directory in PLUGIN_DIRECTORIES
+        if (directory / plugin_config["type"]).exists()
     )
     env = {"CNI_COMMAND": command, "CNI_CONTAINERID": "pod", "CNI_NETNS": str(namespace), "CNI_IFNAME": "eth0"}
     done = subprocess.run(
         [program],
-        input=json.dumps(given).encode(),
+        input=json.dumps(plugin_config).encode(),
         capture_output=True,
         env={**os.environ, **env, "CNI_PATH": path},
         check=False,

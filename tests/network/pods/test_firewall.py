@@ -25,7 +25,7 @@ def listing(*chains: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_only_chains_that_refuse_count() -> None:
-    found = listing(
+    rules = listing(
         {**FORWARD, "family": "ip", "table": "filter", "policy": "drop"},
         {**FORWARD, "family": "ip6", "table": "filter", "policy": "accept"},
         {"family": "ip", "table": "filter", "name": "DOCKER"},
@@ -33,21 +33,21 @@ def test_only_chains_that_refuse_count() -> None:
         {"family": "inet", "table": "firewall", "name": "forward", "hook": "forward", "policy": "drop"},
         {"family": "inet", "table": "sampan-pods-tst0", "name": "forward", "hook": "forward", "policy": "drop"},
     )
-    refusing = list(dropping_chains(found, "tst0"))
+    refusing = list(dropping_chains(rules, "tst0"))
     assert refusing == [NftChain("ip", "filter", "FORWARD"), NftChain("inet", "firewall", "forward")]
     assert [chain.is_of_iptables for chain in refusing] == [True, False]
-    assert [str(chain) for chain in iptables_chains(found)] == ["ip filter FORWARD", "ip6 filter FORWARD"]
+    assert [str(chain) for chain in iptables_chains(rules)] == ["ip filter FORWARD", "ip6 filter FORWARD"]
 
 
 def test_others_firewalls_are_named_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = listing(
+    rules = listing(
         {"family": "inet", "table": "firewall", "name": "forward", "hook": "forward", "policy": "drop"},
         {"family": "inet", "table": "firewalld", "name": "filter_FORWARD", "hook": "forward", "policy": "accept"},
     )
     monkeypatch.setattr("shutil.which", lambda name: None)  # of iptables nothing is asked
     consent = ForwardRules("tst0")
     for _ in range(2):
-        consent.ensure(found)
+        consent.ensure(rules)
     assert [record.message for record in caplog.records] == [
         "nftables chain inet firewall forward drops packets by default, possibly also packets of pods",
         "firewalld is running and blocks traffic of pods; to allow it, run: "
@@ -66,8 +66,8 @@ def test_rules_with_our_mark() -> None:
         {"handle": 2, "comment": "sampan: pods of tst0"},
         {"handle": 3, "comment": "sampan: pods of a"},
     ]
-    found = {"nftables": [{"rule": rule} for rule in rules]}
-    assert own_handles(found, "tst0") == [2]
+    listed = {"nftables": [{"rule": rule} for rule in rules]}
+    assert own_handles(listed, "tst0") == [2]
     assert deletions(chain, [2]) == "delete rule ip filter FORWARD handle 2\n"
 
 

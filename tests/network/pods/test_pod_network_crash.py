@@ -46,8 +46,8 @@ def _churn(repository: Path, directory: Path, seed: int, spaces: list[Path]) -> 
 async def _check(lab: Lab, directory: Path, spaces: list[Path]) -> None:
     async with _network(directory) as net:
         known = net.known()
-        given = [address for uid in known for address in net.addresses(uid)]
-        assert len(given) == len(set(given)) == 2 * len(known)
+        addresses = [address for uid in known for address in net.addresses(uid)]
+        assert len(addresses) == len(set(addresses)) == 2 * len(known)
         assert len([name for name in lab.links() if is_link_of("tst0", name)]) <= len(known)
         net.use_pod_cidrs(CIDRS)
         for space in spaces:

@@ -42,9 +42,12 @@ def port(host: int, to: int = 80, protocol: str = "TCP", ip: str = "") -> PortMa
     ],
 )
 def test_host_ports_as_elements(mapping: PortMapping, expected: set[Element]) -> None:
-    found = elements(record("a", mapping))
-    assert {each for each in found if not each.set.startswith("own")} == expected
-    assert {each.key for each in found if each.set.startswith("own")} == {"10.1.0.2 . 10.1.0.2", "fd01::2 . fd01::2"}
+    all_elements = elements(record("a", mapping))
+    assert {element for element in all_elements if not element.set.startswith("own")} == expected
+    assert {element.key for element in all_elements if element.set.startswith("own")} == {
+        "10.1.0.2 . 10.1.0.2",
+        "fd01::2 . fd01::2",
+    }
 
 
 def test_a_pod_without_host_ports_needs_no_rules() -> None:
@@ -84,30 +87,32 @@ PORTS = st.builds(
 @given(st.lists(PORTS, max_size=8, unique_by=lambda p: (p.protocol, p.host_port)), st.integers())
 def test_the_same_network_has_the_same_text(ports: list[HostPortMapping], seed: int) -> None:
     of = PodNetworkRecord(uid="a", link="l", namespace="n", addresses=("10.1.0.2/24", "fd01::2/64"), ports=tuple(ports))
-    one = list(elements(of))
-    other = random.Random(seed).sample(one, len(one))
+    in_order = list(elements(of))
+    other = random.Random(seed).sample(in_order, len(in_order))
     turned = rules.Rules(bridge="tst0", pods=NETWORKS[::-1], cluster=RULES.cluster)
-    assert rules.table_text(RULES, one) == rules.table_text(turned, other)
+    assert rules.table_text(RULES, in_order) == rules.table_text(turned, other)
 
 
 @needs_network
 @pytest.mark.parametrize("sees_bridged", [True, False])
 def test_nft_takes_the_text_again_and_again(lab: Lab, sees_bridged: bool) -> None:
-    given = list(elements(record("a", port(80), port(80, protocol="UDP"), port(81, protocol="SCTP", ip="192.0.2.1"))))
-    wanted = rules.Rules(bridge="tst0", pods=NETWORKS, sees_bridged=sees_bridged)
+    pod_elements = list(
+        elements(record("a", port(80), port(80, protocol="UDP"), port(81, protocol="SCTP", ip="192.0.2.1")))
+    )
+    pod_rules = rules.Rules(bridge="tst0", pods=NETWORKS, sees_bridged=sees_bridged)
 
     async def main() -> None:
         for text in (
-            rules.table_text(wanted, given),
-            rules.table_text(wanted, ()),
-            rules.added_elements("tst0", given) + rules.added_elements("tst0", given),
-            rules.table_text(wanted, given),
-            rules.deleted_elements("tst0", given),
-            rules.deleted_elements("tst0", given),
+            rules.table_text(pod_rules, pod_elements),
+            rules.table_text(pod_rules, ()),
+            rules.added_elements("tst0", pod_elements) + rules.added_elements("tst0", pod_elements),
+            rules.table_text(pod_rules, pod_elements),
+            rules.deleted_elements("tst0", pod_elements),
+            rules.deleted_elements("tst0", pod_elements),
         ):
             run_nft("-f", "-", text=text)
         emptied = run_nft("list", "ruleset")
-        run_nft("-f", "-", text=rules.table_text(wanted, ()))
+        run_nft("-f", "-", text=rules.table_text(pod_rules, ()))
         assert run_nft("list", "ruleset") == emptied
         run_nft("-f", "-", text=rules.removal("tst0") + rules.removal("tst0"))
         assert run_nft("list", "tables") == b""

@@ -20,7 +20,7 @@ def _numbers(ranges: list[Range]) -> list[int]:
 def test_merge_keeps_the_numbers(ranges: list[Range]) -> None:
     merged = merge(ranges)
     assert _numbers(merged) == sorted(set(_numbers(ranges)))
-    assert all(one[1] + 1 < other[0] for one, other in itertools.pairwise(merged))
+    assert all(lower[1] + 1 < other[0] for lower, other in itertools.pairwise(merged))
 
 
 @given(st.tuples(st.integers(0, 20), st.integers(20, 40)), _RANGES)

@@ -103,16 +103,16 @@ class World:
             spec["externalIPs"] = chance.sample(addresses, chance.randint(1, len(addresses)))
         if type_ == "LoadBalancer" and chance.random() < 0.5:
             spec["loadBalancerSourceRanges"] = chance.sample(SOURCES, chance.randint(1, 3))
-        made = service(
+        generated = service(
             f"svc-{number}", *self._ports(number, type_), ip=[cluster_ip(f, number) for f in families], **spec
         )
         if type_ == "LoadBalancer":
             vips = [address for family in families for address in BALANCED[family]]
-            made.status.loadBalancer.ingress = [
+            generated.status.loadBalancer.ingress = [
                 LoadBalancerIngress(ip=ip, ipMode=chance.choice([None, "VIP", "VIP", "Proxy"]))
                 for ip in chance.sample(vips, chance.randint(0, len(vips)))
             ]
-        return made
+        return generated
 
     def _ports(self, number: int, type_: str) -> list[ServicePort]:
         """Ports of different services differ, so that addresses which they share do not clash."""

@@ -104,10 +104,10 @@ async def test_a_node_in_nftables_mode(lab: Lab) -> None:
 
         await eventually(is_proxied, timeout_s=30)
         with listening(lab.outside, 8080) as server:
-            answer, _ = await asyncio.gather(
+            received, _ = await asyncio.gather(
                 talk(NetworkNamespace(lab.node), "127.0.0.1", NODE_PORT, socket.SOCK_STREAM), reply(server, b"hi")
             )
-        assert answer == b"hi"
+        assert received == b"hi"
         status, body = await http(lab, NODE_IP, HEALTH_CHECK_PORT, "/")
         assert (status, '"localEndpoints": 0' in body) == (503, True)
         assert (await http(lab, "127.0.0.1", HEALTH_CHECK_PORT, "/"))[0] == 0, "only on the primary addresses"

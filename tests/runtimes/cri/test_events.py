@@ -29,21 +29,21 @@ class FakeRuntime:
         self.about = self.cri.PodSandboxMetadata(name="p", namespace="ns", uid="u")
 
     def handlers(self) -> Any:
-        schema, found = self.cri, {}
+        schema, handlers = self.cri, {}
         for name in ("Version", "Status", "ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus"):
             method = schema.method("RuntimeService", name)
-            found[name] = plain(
+            handlers[name] = plain(
                 getattr(self, name),
                 request_deserializer=method.request.FromString,
                 response_serializer=method.response.SerializeToString,
             )
         method = schema.method("RuntimeService", "GetContainerEvents")
-        found["GetContainerEvents"] = streaming(
+        handlers["GetContainerEvents"] = streaming(
             self.GetContainerEvents,
             request_deserializer=method.request.FromString,
             response_serializer=method.response.SerializeToString,
         )
-        return method_handlers_generic_handler("runtime.v1.RuntimeService", found)
+        return method_handlers_generic_handler("runtime.v1.RuntimeService", handlers)
 
     async def Version(self, request: Any, context: Any) -> Any:
         return self.cri.VersionResponse(runtime_name="fake", runtime_version="2.0")
@@ -78,8 +78,8 @@ class FakeRuntime:
         self.events.put_nowait(self.cri.ContainerEventResponse(container_id="c", pod_sandbox_status=status))
 
 
-async def test_an_event_is_looked_into_and_told(tmp_path: Path) -> None:
-    fake, told, socket = FakeRuntime(), asyncio.Event(), tmp_path / "s"
+async def test_an_event_leads_to_a_new_report_and_a_callback(tmp_path: Path) -> None:
+    fake, event, socket = FakeRuntime(), asyncio.Event(), tmp_path / "s"
     server = aio.server()
     server.add_generic_rpc_handlers((fake.handlers(),))
     server.add_insecure_port(f"unix:{socket}")
@@ -89,17 +89,17 @@ async def test_an_event_is_looked_into_and_told(tmp_path: Path) -> None:
         directory=tmp_path,
         node="n",
         clock=RealClock(),
-        on_pod_change=lambda uid: told.set(),
+        on_pod_change=lambda uid: event.set(),
         relist_s=600,
     )
     try:
         async with asyncio.timeout(60), runtime:
             assert runtime.pod_report(POD).containers[0].state == contract.RUNNING
             assert (runtime.name, runtime.version, runtime.known_pods()) == ("fake", "2.0", ["u"])
-            told.clear()
+            event.clear()
             looks = fake.lists
             fake.end()
-            await told.wait()
+            await event.wait()
             report = runtime.pod_report(POD).containers[0]
             assert (report.id, report.state, report.exit_code) == ("fake://c", contract.EXITED, 4)
             assert fake.lists == looks + 1

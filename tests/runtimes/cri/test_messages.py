@@ -39,23 +39,23 @@ def test_a_sandbox() -> None:
         namespaces=Namespaces(network="node", pid="pod"),
         security=Security(user=7),
     )
-    made = sandbox_message(config, 3, "node-1")
-    assert (made.metadata.uid, made.metadata.attempt, made.log_directory) == ("u", 3, "/logs/p")
-    assert list(made.dns_config.servers) == ["10.0.0.10"]
-    assert (made.port_mappings[0].protocol, made.port_mappings[0].host_port) == (1, 5353)
-    assert made.labels == {
+    message = sandbox_message(config, 3, "node-1")
+    assert (message.metadata.uid, message.metadata.attempt, message.log_directory) == ("u", 3, "/logs/p")
+    assert list(message.dns_config.servers) == ["10.0.0.10"]
+    assert (message.port_mappings[0].protocol, message.port_mappings[0].host_port) == (1, 5353)
+    assert message.labels == {
         "app": "web",
         "io.kubernetes.pod.name": "p",
         "io.kubernetes.pod.namespace": "ns",
         "io.kubernetes.pod.uid": "u",
         "sampan.dev/node": "node-1",
     }
-    options = made.linux.security_context.namespace_options
+    options = message.linux.security_context.namespace_options
     assert (options.network, options.pid, options.ipc) == (2, 0, 0)
-    assert made.linux.security_context.run_as_user.value == 7
+    assert message.linux.security_context.run_as_user.value == 7
 
 
-def test_the_nodes_own_resolver_is_not_said() -> None:
+def test_the_resolver_of_the_node_is_left_out() -> None:
     assert not sandbox_message(POD, 0, "n").HasField("dns_config")
 
 
@@ -72,14 +72,14 @@ def test_a_container() -> None:
         stop_signal="SIGUSR1",
         namespaces=Namespaces(pid="target", target="containerd://abc"),
     )
-    made = container_message(config, POD, "node-1")
-    assert (made.metadata.attempt, made.log_path) == (2, "c/2.log")
-    assert (made.image.image, made.image.user_specified_image) == ("sha256:1", "busybox")
-    assert [(mount.host_path, mount.readonly, mount.propagation, mount.image.image) for mount in made.mounts] == [
+    message = container_message(config, POD, "node-1")
+    assert (message.metadata.attempt, message.log_path) == (2, "c/2.log")
+    assert (message.image.image, message.image.user_specified_image) == ("sha256:1", "busybox")
+    assert [(mount.host_path, mount.readonly, mount.propagation, mount.image.image) for mount in message.mounts] == [
         ("/a", True, 2, ""),
         ("", False, 0, "other:1"),
     ]
-    security = made.linux.security_context
+    security = message.linux.security_context
     assert (list(security.capabilities.add_capabilities), list(security.capabilities.drop_capabilities)) == (
         ["NET_ADMIN"],
         ["ALL"],
@@ -87,7 +87,7 @@ def test_a_container() -> None:
     assert security.HasField("run_as_user"), "user 0 is a user"
     assert not security.HasField("run_as_group")
     assert (security.namespace_options.pid, security.namespace_options.target_id) == (3, "abc")
-    assert made.stop_signal == 29
+    assert message.stop_signal == 29
 
 
 @pytest.mark.parametrize(("signal", "number"), [("", 0), ("TERM", 23), ("SIGRTMIN+3", 38)])
@@ -95,7 +95,7 @@ def test_signals(signal: str, number: int) -> None:
     assert container_message(_container(stop_signal=signal), POD, "n").stop_signal == number
 
 
-def test_limits_that_are_lifted_are_said() -> None:
+def test_lifted_limits_are_sent() -> None:
     assert new_limits(Resources(cpu_quota=0)).cpu_quota == -1
     assert new_limits(Resources(memory_bytes=5)).memory_swap_limit_in_bytes == 5
 
@@ -113,11 +113,21 @@ def test_a_status() -> None:
         reason="OOMKilled",
         user=cri.ContainerUser(linux=cri.LinuxContainerUser(uid=1, gid=2, supplemental_groups=[2, 3])),
     )
-    made = conversions.container(status, "s")
-    assert made.user == ContainerUser(1, 2, (2, 3))
+    container = conversions.container(status, "s")
+    assert container.user == ContainerUser(1, 2, (2, 3))
     assert conversions.container(cri.ContainerStatus(id="1"), "s").user is None
-    assert (made.state, made.attempt, made.exit_code, made.reason) == (contract.EXITED, 4, 137, contract.OOM_KILLED)
-    assert (made.started_at, made.finished_at, made.image, made.sandbox) == (1.5, 2.5, "busybox", "s")
+    assert (container.state, container.attempt, container.exit_code, container.reason) == (
+        contract.EXITED,
+        4,
+        137,
+        contract.OOM_KILLED,
+    )
+    assert (container.started_at, container.finished_at, container.image, container.sandbox) == (
+        1.5,
+        2.5,
+        "busybox",
+        "s",
+    )
     both = cri.PodSandboxNetworkStatus(ip="10.0.0.2", additional_ips=[cri.PodIP(ip="fd00::2")])
     assert list(conversions.sandbox(cri.PodSandboxStatus(id="s", network=both)).ips) == ["10.0.0.2", "fd00::2"]
     assert not conversions.sandbox(cri.PodSandbox(id="s", state="SANDBOX_NOTREADY")).is_ready

@@ -17,10 +17,10 @@ def _config(*, is_systemd: bool) -> str:
 
 def test_how_it_is_set_up() -> None:
     info = {"cniconfig": json.dumps(_NETWORK), "config": _config(is_systemd=True)}
-    found = runtime_status.parse_settings(info, has_systemd=None)
-    assert found.network_directory == Path("/etc/cni/net.d")
-    assert found.plugin_directories == (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
-    assert found.has_systemd_cgroups
+    cri_settings = runtime_status.parse_settings(info, has_systemd=None)
+    assert cri_settings.network_directory == Path("/etc/cni/net.d")
+    assert cri_settings.plugin_directories == (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
+    assert cri_settings.has_systemd_cgroups
     assert not runtime_status.parse_settings(
         info, has_systemd=False
     ).has_systemd_cgroups  # what it says itself counts more
@@ -42,24 +42,24 @@ def test_whether_it_can_run_pods() -> None:
     )
     handlers = [cri.RuntimeHandler(name="runc"), cri.RuntimeHandler(name="")]
     handlers[0].features.recursive_read_only_mounts = True
-    answer = cri.StatusResponse(
+    response = cri.StatusResponse(
         status=cri.RuntimeStatus(conditions=[ready, waits]),
         runtime_handlers=handlers,
         features=cri.RuntimeFeatures(supplemental_groups_policy=True),
     )
-    found = runtime_status.status(answer)
-    assert found.errors == [
+    status = runtime_status.status(response)
+    assert status.errors == [
         "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
         "message:cni plugin not initialized"
     ]
-    assert found.handlers == [RuntimeHandler(), RuntimeHandler(name="runc", has_recursive_read_only=True)]
-    assert found.heeds_groups_policy
-    assert not runtime_status.is_network_ready(answer)
+    assert status.handlers == [RuntimeHandler(), RuntimeHandler(name="runc", has_recursive_read_only=True)]
+    assert status.heeds_groups_policy
+    assert not runtime_status.is_network_ready(response)
 
 
 def test_one_that_says_nothing_of_its_network() -> None:
     cri = load()
     ready = cri.RuntimeCondition(type="RuntimeReady", status=True)
-    found = runtime_status.status(cri.StatusResponse(status=cri.RuntimeStatus(conditions=[ready])))
-    assert found.errors == ["container runtime network not ready: <nil>"]
-    assert (found.handlers, found.heeds_groups_policy) == ([], None)
+    status = runtime_status.status(cri.StatusResponse(status=cri.RuntimeStatus(conditions=[ready])))
+    assert status.errors == ["container runtime network not ready: <nil>"]
+    assert (status.handlers, status.heeds_groups_policy) == ([], None)

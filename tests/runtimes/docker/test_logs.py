@@ -24,16 +24,16 @@ def test_entries_however_they_are_cut(cuts: list[int]) -> None:
     data = (
         _piece(STDOUT, f"{TIMES[0]} one\n") + _piece(STDERR, f"{TIMES[1]} part") + _piece(STDERR, f"{TIMES[1]} end\n")
     )
-    entries, found = Entries(has_tty=False), []
+    entries, texts = Entries(has_tty=False), []
     for size in (*cuts, len(data)):
-        found += entries.feed(data[:size])
+        texts += entries.feed(data[:size])
         data = data[size:]
-    assert found == [
+    assert texts == [
         LogEntry(TIMES[0], STDOUT, b"one", True),
         LogEntry(TIMES[1], STDERR, b"part", False),
         LogEntry(TIMES[1], STDERR, b"end", True),
     ]
-    assert line(found[1]) == f"{TIMES[1]} stderr P part\n".encode()
+    assert line(texts[1]) == f"{TIMES[1]} stderr P part\n".encode()
 
 
 @pytest.mark.parametrize("step", [1_000, 16_415, 100_000])
@@ -41,8 +41,8 @@ def test_a_terminals_entries(step: int) -> None:
     long = "x" * LARGEST
     data = f"{TIMES[0]} a\r\n{TIMES[1]} {long}{TIMES[1]} y\n{TIMES[2]} \n".encode()
     entries = Entries(has_tty=True)
-    found = [each for at in range(0, len(data), step) for each in entries.feed(data[at : at + step])]
-    assert [(each.text, each.is_whole) for each in found] == [
+    parsed = [entry for at in range(0, len(data), step) for entry in entries.feed(data[at : at + step])]
+    assert [(entry.text, entry.is_whole) for entry in parsed] == [
         (b"a\r", True),
         (long.encode(), False),
         (b"y", True),

@@ -25,8 +25,8 @@ def _container(**fields: Any) -> ContainerConfig:
 
 
 def _host(**fields: Any) -> dict[str, Any]:
-    made: dict[str, Any] = messages.container_body(_container(**fields), POD, "n", pause="PAUSE")["HostConfig"]
-    return made
+    host_config: dict[str, Any] = messages.container_body(_container(**fields), POD, "n", pause="PAUSE")["HostConfig"]
+    return host_config
 
 
 @pytest.mark.parametrize(
@@ -38,10 +38,10 @@ def test_a_pause_container(network: str, mode: str, ports: set[str]) -> None:
         config = SandboxConfig(
             uid="u", namespace="ns", name="p", log_directory=Path("/l"), namespaces=Namespaces(network="node")
         )
-    made = messages.sandbox_body(config, 2, "n", image="pause", network="bridge" if network == "host" else network)
-    assert made["HostConfig"]["NetworkMode"] == mode
-    assert set(made["HostConfig"]["PortBindings"]) == set(made["ExposedPorts"]) == ports
-    assert made["Labels"]["sampan.dev/attempt"] == "2"
+    body = messages.sandbox_body(config, 2, "n", image="pause", network="bridge" if network == "host" else network)
+    assert body["HostConfig"]["NetworkMode"] == mode
+    assert set(body["HostConfig"]["PortBindings"]) == set(body["ExposedPorts"]) == ports
+    assert body["Labels"]["sampan.dev/attempt"] == "2"
 
 
 def test_a_container_joins_its_pod() -> None:
@@ -62,8 +62,8 @@ def test_a_container_joins_its_pod() -> None:
     ],
 )
 def test_users(security: Security, user: str) -> None:
-    made = messages.container_body(_container(security=security), POD, "n", pause="x")
-    assert made["User"] == user
+    body = messages.container_body(_container(security=security), POD, "n", pause="x")
+    assert body["User"] == user
 
 
 def test_profiles() -> None:
@@ -74,14 +74,14 @@ def test_profiles() -> None:
     assert set(_host(security=default)["SecurityOpt"]) == {"no-new-privileges", "apparmor=mine"}
 
 
-def test_limits_that_are_lifted_are_said() -> None:
+def test_lifted_limits_are_sent() -> None:
     assert messages.new_limits(Resources())["CpuQuota"] == -1
     assert messages.new_limits(Resources(cpu_quota=5))["CpuQuota"] == 5
     assert "Memory" not in messages.limits(Resources())
 
 
 def test_a_state() -> None:
-    found = {
+    inspected = {
         "Id": "1",
         "Created": "2026-01-02T03:04:05.5Z",
         "Image": "sha256:1",
@@ -94,9 +94,14 @@ def test_a_state() -> None:
         },
         "Config": {"Labels": {"io.kubernetes.container.name": "c", "sampan.dev/attempt": "3"}},
     }
-    made = conversions.container(found)
-    assert (made.name, made.attempt, made.state, made.reason) == ("c", 3, contract.EXITED, contract.OOM_KILLED)
-    assert (made.created_at % 60, made.finished_at) == (5.5, 0)
+    container = conversions.container(inspected)
+    assert (container.name, container.attempt, container.state, container.reason) == (
+        "c",
+        3,
+        contract.EXITED,
+        contract.OOM_KILLED,
+    )
+    assert (container.created_at % 60, container.finished_at) == (5.5, 0)
 
 
 @pytest.mark.parametrize(
@@ -104,13 +109,13 @@ def test_a_state() -> None:
     [("7:8", ContainerUser(7, 8, (8, 9))), ("7", None), ("", None), ("someone:8", None)],
 )
 def test_whom_it_runs_as(user: str, known: ContainerUser | None) -> None:
-    found = {
+    inspected = {
         "Id": "1",
         "State": {"Status": "running"},
         "Config": {"User": user},
         "HostConfig": {"GroupAdd": ["9", "8"]},
     }
-    assert conversions.container(found).user == known
+    assert conversions.container(inspected).user == known
 
 
 def test_use() -> None:
@@ -119,5 +124,5 @@ def test_use() -> None:
         "memory_stats": {"usage": 100, "stats": {"total_inactive_file": 30, "total_rss": 50}},
         "pids_stats": {"current": 4},
     }
-    made = conversions.usage("c", stats, 0.5)
-    assert (made.cpu_s, made.memory_bytes, made.memory_rss_bytes, made.processes) == (2.0, 70, 50, 4)
+    usage = conversions.usage("c", stats, 0.5)
+    assert (usage.cpu_s, usage.memory_bytes, usage.memory_rss_bytes, usage.processes) == (2.0, 70, 50, 4)

@@ -7,20 +7,20 @@ from sampan.runtimes.hollow import AddressRange
 
 
 def test_in_turn_and_not_at_once_again() -> None:
-    found = AddressRange("10.0.0.0/29")
-    assert [found.take() for _ in range(3)] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
-    found.give_back("10.0.0.1")
-    assert [found.take() for _ in range(4)] == ["10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.1"]
-    assert found.take() == ""
+    address_range = AddressRange("10.0.0.0/29")
+    assert [address_range.take() for _ in range(3)] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+    address_range.give_back("10.0.0.1")
+    assert [address_range.take() for _ in range(4)] == ["10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.1"]
+    assert address_range.take() == ""
 
 
 def test_claims() -> None:
-    found = AddressRange("10.0.0.0/29")
-    assert found.claim("10.0.0.1")
-    assert not found.claim("10.0.0.1")
-    assert not found.claim("10.0.1.1")
-    assert not found.claim("fd00::1")
-    assert found.take() == "10.0.0.2"
+    address_range = AddressRange("10.0.0.0/29")
+    assert address_range.claim("10.0.0.1")
+    assert not address_range.claim("10.0.0.1")
+    assert not address_range.claim("10.0.1.1")
+    assert not address_range.claim("fd00::1")
+    assert address_range.take() == "10.0.0.2"
 
 
 def test_of_the_other_family() -> None:
@@ -30,10 +30,10 @@ def test_of_the_other_family() -> None:
 @given(st.lists(st.integers(0, 12), max_size=60))
 def test_nobody_has_the_same(moves: list[int]) -> None:
     """Each number gives back the holder of that place, or takes one more."""
-    found, held = AddressRange("10.0.0.0/28"), list[str]()
+    address_range, held = AddressRange("10.0.0.0/28"), list[str]()
     for move in moves:
         if move < len(held):
-            found.give_back(held.pop(move))
-        elif taken := found.take():
-            held.append(taken)
+            address_range.give_back(held.pop(move))
+        elif address := address_range.take():
+            held.append(address)
     assert len(set(held)) == len(held) <= 14

@@ -11,8 +11,8 @@ from sampan.runtimes.hollow.behaviour import FOREVER, BehaviourError, annotation
 
 
 def pod(*, policy: str = "Always", owner: str = "", **annotations: str) -> Pod:
-    said = {f"hollow.sampan.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
-    meta = ObjectMeta(name="p", namespace="default", uid="u", labels={"app": "web"}, annotations=said)
+    prefixed = {f"hollow.sampan.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    meta = ObjectMeta(name="p", namespace="default", uid="u", labels={"app": "web"}, annotations=prefixed)
     if owner:
         meta.ownerReferences = [OwnerReference(kind=owner, name="o", uid="o", controller=True)]
     return Pod(
@@ -31,8 +31,8 @@ def pod(*, policy: str = "Always", owner: str = "", **annotations: str) -> Pod:
     ],
 )
 def test_times(text: str, expected: tuple[float, float]) -> None:
-    found = span(text)
-    assert (found.least_s, found.most_s) == expected
+    parsed = span(text)
+    assert (parsed.least_s, parsed.most_s) == expected
 
 
 @pytest.mark.parametrize("text", ["", "soon", "10s..5s", "5s-10s"])
@@ -42,11 +42,11 @@ def test_what_is_no_time(text: str) -> None:
 
 
 def test_a_moment_of_a_range_is_always_the_same() -> None:
-    found = span("5s..10s")
-    picked = {seed: found.pick(seed) for seed in "abcdefgh"}
+    parsed = span("5s..10s")
+    picked = {seed: parsed.pick(seed) for seed in "abcdefgh"}
     assert len(set(picked.values())) == 8
     assert all(5 <= value <= 10 for value in picked.values())
-    assert picked == {seed: found.pick(seed) for seed in "abcdefgh"}
+    assert picked == {seed: parsed.pick(seed) for seed in "abcdefgh"}
 
 
 def test_annotations_of_a_container_count_more() -> None:
@@ -74,7 +74,7 @@ def test_annotations_that_say_nothing_are_ignored() -> None:
         (pod(policy="Never", owner="Job", run="forever"), False, FOREVER),
     ],
 )
-def test_how_long_they_run_unless_told(which: Pod, is_init: bool, expected: float) -> None:
+def test_how_long_containers_run_by_default(which: Pod, is_init: bool, expected: float) -> None:
     behaviour = NO_STAGES.behaviour(which, "main")
     assert run_span(behaviour, which, Container(name="main"), is_init=is_init).least_s == expected
 
@@ -100,16 +100,16 @@ def test_stages(tmp_path: Path) -> None:
     path = tmp_path / "stages.yaml"
     path.write_text(STAGES)
     stages = read_stages(path)
-    found = stages.behaviour(pod(), "main")
-    assert found.start.least_s == 1
-    assert found.run is not None
-    assert (found.run.most_s, found.exit_codes) == (300, (1, 0))
+    behaviour = stages.behaviour(pod(), "main")
+    assert behaviour.start.least_s == 1
+    assert behaviour.run is not None
+    assert (behaviour.run.most_s, behaviour.exit_codes) == (300, (1, 0))
     assert stages.behaviour(pod(), "other").run is None
     assert stages.behaviour(pod(start="3s"), "main").start.least_s == 3
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[]", "want an object with the single field stages"),
         ("stages: {}", "want an object with the single field stages"),
@@ -120,12 +120,12 @@ def test_stages(tmp_path: Path) -> None:
         ("stages: [", "stages.yaml: "),
     ],
 )
-def test_mistakes_in_stages(tmp_path: Path, text: str, told: str) -> None:
+def test_mistakes_in_stages(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "stages.yaml"
     path.write_text(text)
-    with pytest.raises(StageError) as found:
+    with pytest.raises(StageError) as raised:
         read_stages(path)
-    assert told in str(found.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(

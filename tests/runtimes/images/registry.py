@@ -28,8 +28,8 @@ class FakeRegistry:
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.asked.append(request.path)
         if request.path == "/token":
-            given = request.headers.get("Authorization", "")
-            is_known = given == "Basic " + base64.b64encode(b"may:secret").decode()
+            authorization = request.headers.get("Authorization", "")
+            is_known = authorization == "Basic " + base64.b64encode(b"may:secret").decode()
             return web.json_response({"token": f"{'may' if is_known else 'nobody'}-{request.query['scope']}"})
         if refusal := self._refusal(request):
             return refusal
@@ -47,10 +47,10 @@ class FakeRegistry:
         return web.Response(body=data)
 
     def _refusal(self, request: web.BaseRequest) -> web.Response | None:
-        given = request.headers.get("Authorization", "")
-        if self.auth == "basic" and given != "Basic " + base64.b64encode(b"may:secret").decode():
+        authorization = request.headers.get("Authorization", "")
+        if self.auth == "basic" and authorization != "Basic " + base64.b64encode(b"may:secret").decode():
             return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="here"'})
-        if self.auth == "bearer" and given != "Bearer may-repository:team/app:pull":
+        if self.auth == "bearer" and authorization != "Bearer may-repository:team/app:pull":
             challenge = f'Bearer realm="http://{self.address}/token",service="here",scope="repository:team/app:pull"'
             return web.Response(status=401, headers={"WWW-Authenticate": challenge})
         return None

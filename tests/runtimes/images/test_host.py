@@ -42,13 +42,13 @@ def machine(tmp_path: Path) -> Path:
 
 
 def test_nothing_that_is_private(machine: Path, tmp_path: Path) -> None:
-    found = host_root(tmp_path / "base", machine)
-    texts = [path.read_text() for path in found.base.rglob("*") if path.is_file() and not path.is_symlink()]
+    root = host_root(tmp_path / "base", machine)
+    texts = [path.read_text() for path in root.base.rglob("*") if path.is_file() and not path.is_symlink()]
     assert not any("treasure" in text for text in texts)
-    assert (found.base / "etc/services").read_text() == "http 80/tcp\n"
-    assert (found.base / "etc/ssl/certs/ca.pem").read_text() == "public"
-    assert os.readlink(found.base / "bin") == "usr/bin"
-    assert [(each.source, each.target) for each in found.shown] == [
+    assert (root.base / "etc/services").read_text() == "http 80/tcp\n"
+    assert (root.base / "etc/ssl/certs/ca.pem").read_text() == "public"
+    assert os.readlink(root.base / "bin") == "usr/bin"
+    assert [(directory.source, directory.target) for directory in root.shown] == [
         (machine / "usr", "/usr"),
         (machine / "lib32", "/lib32"),
     ]

@@ -229,9 +229,9 @@ def test_sparse_files_of_gnu_tar(tmp_path: Path, form: list[str]) -> None:
         capture_output=True,
     ).stdout
     assert len(data) < 1 << 20
-    made = unpacked(tmp_path, data) / "sparse"
-    assert made.stat().st_blocks * 512 < 2 << 20, "holes take no room"
-    assert digest(made.read_bytes()) == digest((tree / "sparse").read_bytes())
+    path = unpacked(tmp_path, data) / "sparse"
+    assert path.stat().st_blocks * 512 < 2 << 20, "holes take no room"
+    assert digest(path.read_bytes()) == digest((tree / "sparse").read_bytes())
 
 
 def _data(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
@@ -259,10 +259,12 @@ def test_the_reader_agrees_with_the_standard_library(files: Files, form: int) ->
             archive.addfile(member, io.BytesIO(content) if isinstance(content, bytes) else None)
     out.seek(0)
     reader = TarReader(out)
-    ours = [(each.name.rstrip("/"), each.link_name, b"".join(data for _, data in reader.pieces())) for each in reader]
+    ours = [
+        (entry.name.rstrip("/"), entry.link_name, b"".join(data for _, data in reader.pieces())) for entry in reader
+    ]
     out.seek(0)
     with tarfile.open(fileobj=out) as archive:
-        theirs = [(each.name.rstrip("/"), each.linkname, _data(archive, each)) for each in archive]
+        theirs = [(member.name.rstrip("/"), member.linkname, _data(archive, member)) for member in archive]
     assert ours == theirs
 
 
@@ -280,14 +282,18 @@ def _seed() -> bytes:
         plain = plain[:-BLOCK]
     records = record(b"path", b"p"), record(b"SCHILY.xattr.user.a", b"1"), record(b"mtime", b"1.5")
     stored = b"1\n0\n5\n"
-    one = record(b"GNU.sparse.major", b"1"), record(b"GNU.sparse.minor", b"0"), record(b"GNU.sparse.realsize", b"9")
+    sparse_records = (
+        record(b"GNU.sparse.major", b"1"),
+        record(b"GNU.sparse.minor", b"0"),
+        record(b"GNU.sparse.realsize", b"9"),
+    )
     return b"".join(
         (
             plain,
             pax(*records) + header("f", b"0", 3) + filled(b"abc"),
             header("long", b"L", 5) + filled(b"name\0") + header("f", b"0"),
             bytes(sparse) + bytes(1024),
-            pax(*one) + header("s", b"0", 517) + filled(filled(stored) + b"12345"),
+            pax(*sparse_records) + header("s", b"0", 517) + filled(filled(stored) + b"12345"),
             header("fifo", b"6") + header("dev", b"3", devmajor=1, devminor=3) + header("hard", b"1", linkname="d/f"),
             bytes(1024),
         )
@@ -452,7 +458,7 @@ def test_what_a_blob_unpacks_to_is_kept_and_found_again(tmp_path: Path) -> None:
     store = ImageStore(tmp_path / "store")
     [loaded] = load(store, docker_archive(tmp_path / "a.tar", image, "app:1"), now=0)
     [path] = store.lower_layers(loaded)
-    pairs = {each.name: each.read_text() for each in (tmp_path / "store/layers/.blobs").iterdir()}
+    pairs = {path.name: path.read_text() for path in (tmp_path / "store/layers/.blobs").iterdir()}
     assert pairs == {digest(image.plain[0]).removeprefix("sha256:"): digest(image.plain[0])}
     os.utime(path, (1, 1))
     assert ImageStore(tmp_path / "store").lower_layers(loaded) == [path]

@@ -57,13 +57,13 @@ def play(directory: Path, work: Callable[[Puller, ImageStore], Awaitable[None]])
 
 @pytest.mark.parametrize("auth", ["basic", "bearer"])
 def test_a_redirect_to_another_host_is_followed_without_credentials(tmp_path: Path, auth: str) -> None:
-    made, other = image(), Redirecting()
-    other.add("team/app", "1", made)
+    pushed, other = image(), Redirecting()
+    other.add("team/app", "1", pushed)
 
     async def work(puller: Puller, store: ImageStore) -> None:
         async with serving(other) as elsewhere:
             registry = Redirecting(lambda path: f"http://{elsewhere}{path}" if "/blobs/" in path else "", auth)
-            registry.add("team/app", "1", made)
+            registry.add("team/app", "1", pushed)
             async with serving(registry) as address:
                 await puller.pull(parse_reference(f"{address}/team/app:1"), keyring(address))
         assert [path for path, _ in other.sent if "/blobs/" in path]
@@ -74,13 +74,13 @@ def test_a_redirect_to_another_host_is_followed_without_credentials(tmp_path: Pa
 
 def test_a_host_that_a_registry_sends_us_to_does_not_learn_who_we_are(tmp_path: Path) -> None:
     """It asks for proof of identity itself."""
-    made, other = image(), Redirecting(auth="basic")
-    other.add("team/app", "1", made)
+    pushed, other = image(), Redirecting(auth="basic")
+    other.add("team/app", "1", pushed)
 
     async def work(puller: Puller, store: ImageStore) -> None:
         async with serving(other) as elsewhere:
             registry = Redirecting(lambda path: f"http://{elsewhere}{path}" if "/blobs/" in path else "")
-            registry.add("team/app", "1", made)
+            registry.add("team/app", "1", pushed)
             async with serving(registry) as address:
                 with pytest.raises(PullFailed, match="401 authentication is required"):
                     await puller.pull(parse_reference(f"{address}/team/app:1"), keyring(address))
@@ -177,8 +177,8 @@ def test_a_registry_of_indexes_that_lead_to_one_another_is_given_up(tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["sha256:../../../secrets", "../../x", "sha256:" + "a" * 63])
 def test_a_manifest_whose_content_has_another_name_is_refused_before_it_is_asked_for(tmp_path: Path, name: str) -> None:
-    registry, made = FakeRegistry(), image()
-    manifest = json.loads(made.manifest)
+    registry, pushed = FakeRegistry(), image()
+    manifest = json.loads(pushed.manifest)
     manifest["layers"][0]["digest"] = name
     registry.documents["/v2/team/app/manifests/1"] = json.dumps(manifest).encode()
 
@@ -196,7 +196,9 @@ def test_locks_of_pulls_do_not_outlive_them(tmp_path: Path) -> None:
         async with serving(FakeRegistry()) as address:
             names = [f"{address}/team/app:{number}" for number in range(20)] * 2
             pulls = [puller.pull(parse_reference(name), NOBODY) for name in names]
-            assert all(isinstance(each, PullFailed) for each in await asyncio.gather(*pulls, return_exceptions=True))
+            assert all(
+                isinstance(result, PullFailed) for result in await asyncio.gather(*pulls, return_exceptions=True)
+            )
         assert len(puller._locks) == 0
 
     play(tmp_path, work)

@@ -70,7 +70,7 @@ def test_absolute_names_are_inside_too(tmp_path: Path) -> None:
 def test_what_is_refused(tmp_path: Path, files: Files) -> None:
     with pytest.raises(BadImage):
         unpacked(tmp_path, files)
-    assert [each for each in (tmp_path / "layers").iterdir() if each.is_dir()] == []
+    assert [path for path in (tmp_path / "layers").iterdir() if path.is_dir()] == []
     assert not (tmp_path.parent / "evil").exists()
 
 
@@ -88,8 +88,8 @@ def test_what_a_layer_removes(tmp_path: Path) -> None:
     (tmp_path / "blob").write_bytes(data)
     store = LayerStore(tmp_path / "layers")
     root = store.unpack(tmp_path / "blob", digest(data), blob_digest=digest(data))
-    found = store.whiteouts(digest(data))
-    assert (found.removed, found.opaque) == (["etc/motd"], ["var"])
+    whiteouts = store.whiteouts(digest(data))
+    assert (whiteouts.removed, whiteouts.opaque) == (["etc/motd"], ["var"])
     if IS_ROOT:
         about = (root / "etc/motd").lstat()
         assert stat.S_ISCHR(about.st_mode)
@@ -136,7 +136,7 @@ def test_nothing_ever_leaves_the_directory(tmp_path_factory: pytest.TempPathFact
     with suppress(BadImage):
         unpacked(directory, files)
     assert list(canary.iterdir()) == []
-    assert {each.name for each in directory.iterdir()} <= {"blob", "layers", "canary"}
+    assert {path.name for path in directory.iterdir()} <= {"blob", "layers", "canary"}
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root can give files away")

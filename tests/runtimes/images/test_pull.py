@@ -30,8 +30,8 @@ def play(
     async def main() -> None:
         async with asyncio.timeout(60), serving(registry) as address:
             store = ImageStore(directory / "images")
-            told = config(address) if config is not None else PullConfig(platform=AMD)
-            async with Puller(store=store, clock=RealClock(), config=told) as puller:
+            pull_config = config(address) if config is not None else PullConfig(platform=AMD)
+            async with Puller(store=store, clock=RealClock(), config=pull_config) as puller:
                 await scene(puller, store, address)
 
     asyncio.run(main())
@@ -42,22 +42,22 @@ def image() -> MadeImage:
 
 
 def test_pull(tmp_path: Path) -> None:
-    registry, made = FakeRegistry(), image()
-    registry.add("team/app", "1", made)
+    registry, pushed = FakeRegistry(), image()
+    registry.add("team/app", "1", pushed)
 
     async def scene(puller: Puller, store: ImageStore, address: str) -> None:
-        seen: list[tuple[str, int, int]] = []
-        found = await puller.pull(
-            parse_reference(f"{address}/team/app:1"), NOBODY, lambda *progress: seen.append(progress)
+        steps: list[tuple[str, int, int]] = []
+        image = await puller.pull(
+            parse_reference(f"{address}/team/app:1"), NOBODY, lambda *progress: steps.append(progress)
         )
-        assert found.reference == f"{address}/team/app@{made.digest}"
-        assert [size for _, done, size in seen if done == size]
+        assert image.reference == f"{address}/team/app@{pushed.digest}"
+        assert [size for _, done, size in steps if done == size]
         assert len(store.lower_layers(store.get(f"{address}/team/app:1"))) == 2
         before = len(registry.asked)
         await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
         assert registry.asked[before:] == ["/v2/team/app/manifests/1"], "what is there is not fetched again"
-        await puller.pull(parse_reference(f"{address}/team/app@{made.digest}"), NOBODY)
-        assert registry.asked[before + 1 :] == [f"/v2/team/app/manifests/{made.digest}"]
+        await puller.pull(parse_reference(f"{address}/team/app@{pushed.digest}"), NOBODY)
+        assert registry.asked[before + 1 :] == [f"/v2/team/app/manifests/{pushed.digest}"]
 
     play(tmp_path, registry, scene)
 
@@ -69,9 +69,9 @@ def test_the_image_for_this_platform(tmp_path: Path) -> None:
     registry.add("team/app", "1", ours, other, index=index)
 
     async def scene(puller: Puller, store: ImageStore, address: str) -> None:
-        found = await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
-        assert found.id == ours.id
-        assert f"{address}/team/app@{digest(index)}" in found.digests
+        image = await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
+        assert image.id == ours.id
+        assert f"{address}/team/app@{digest(index)}" in image.digests
         assert store.get(f"{address}/team/app@{digest(index)}").id == ours.id
 
     play(tmp_path, registry, scene)
@@ -83,16 +83,16 @@ def test_who_is_asking(tmp_path: Path, auth: str) -> None:
     registry.add("team/app", "1", image())
 
     async def scene(puller: Puller, store: ImageStore, address: str) -> None:
-        wanted = parse_reference(f"{address}/team/app:1")
+        reference = parse_reference(f"{address}/team/app:1")
         with pytest.raises(PullFailed, match="401 authentication is required"):
-            await puller.pull(wanted, NOBODY)
+            await puller.pull(reference, NOBODY)
         may = Credentials("may", "secret")
         config = {"auths": {f"http://{address}": {"auth": base64.b64encode(b"may:secret").decode()}}}
         keys = read_docker_config(json.dumps(config).encode())
         wrong = Keyring([(f"{address}/team", Credentials("may", "wrong"))])
-        found, by = await puller.pull_as(wanted, Keyring.together([wrong, keys]))
+        image, by = await puller.pull_as(reference, Keyring.together([wrong, keys]))
         assert by == may
-        for known in (wanted, parse_reference(found.reference)):
+        for known in (reference, parse_reference(image.reference)):
             with pytest.raises(PullFailed, match="401"):  # although all of it is there
                 await puller.pull(known, NOBODY)
 
@@ -100,17 +100,17 @@ def test_who_is_asking(tmp_path: Path, auth: str) -> None:
 
 
 def test_what_goes_wrong(tmp_path: Path) -> None:
-    registry, made, bad = FakeRegistry(), image(), image()
-    registry.add("team/app", "1", made)
+    registry, pushed, bad = FakeRegistry(), image(), image()
+    registry.add("team/app", "1", pushed)
     registry.add("team/bad", "1", bad)
     at = f"/v2/team/bad/blobs/{digest(bad.packed[0])}"
     registry.documents[at] = registry.documents[at][:-1] + b"?"
 
     async def scene(puller: Puller, store: ImageStore, address: str) -> None:
         async def failure(name: str) -> str:
-            with pytest.raises(PullFailed) as found:
+            with pytest.raises(PullFailed) as raised:
                 await puller.pull(parse_reference(name), NOBODY)
-            return str(found.value)
+            return str(raised.value)
 
         assert await failure(f"{address}/team/app:2") == f"{address}: 404 not found: MANIFEST_UNKNOWN: no such"
         assert "digest is" in await failure(f"{address}/team/bad:1")
@@ -131,8 +131,8 @@ def test_mirrors_come_first(tmp_path: Path) -> None:
         return PullConfig(platform=AMD, mirrors={"docker.io": ["http://127.0.0.1:1", f"http://{address}"]})
 
     async def scene(puller: Puller, store: ImageStore, address: str) -> None:
-        found = await puller.pull(parse_reference("app"), NOBODY)
-        assert found.names == ["docker.io/library/app:latest"]
+        image = await puller.pull(parse_reference("app"), NOBODY)
+        assert image.names == ["docker.io/library/app:latest"]
 
     play(tmp_path, registry, scene, config)
 
@@ -142,8 +142,8 @@ def test_one_fetches_for_all(tmp_path: Path) -> None:
     registry.add("team/app", "1", image())
 
     async def scene(puller: Puller, store: ImageStore, address: str) -> None:
-        wanted = parse_reference(f"{address}/team/app:1")
-        await asyncio.gather(*(puller.pull(wanted, NOBODY) for _ in range(5)))
+        reference = parse_reference(f"{address}/team/app:1")
+        await asyncio.gather(*(puller.pull(reference, NOBODY) for _ in range(5)))
         blobs = [path for path in registry.asked if "/blobs/" in path]
         assert len(blobs) == len(set(blobs)) == 3
 
@@ -164,9 +164,9 @@ def test_one_fetches_for_all(tmp_path: Path) -> None:
 )
 def test_where_credentials_are_for(place: str, name: str, fits: bool) -> None:
     keys = read_docker_config(json.dumps({place: {"username": "u", "password": "p"}}).encode())
-    found: list[Any] = keys.find(parse_reference(name))
-    assert found == ([Credentials("u", "p")] if fits else [])
-    assert "p'" not in repr(found)
+    credentials: list[Any] = keys.find(parse_reference(name))
+    assert credentials == ([Credentials("u", "p")] if fits else [])
+    assert "p'" not in repr(credentials)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"auths": 5}', '{"auths": {"a": {"auth": "***"}}}'])

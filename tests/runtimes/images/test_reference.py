@@ -43,8 +43,8 @@ def test_what_is_no_name(text: str) -> None:
 @given(st.text(max_size=60))
 def test_anything_is_a_name_or_is_not(text: str) -> None:
     try:
-        found = parse_reference(text)
+        reference = parse_reference(text)
     except BadReference:
         return
-    assert parse_reference(str(found)) == found
-    assert isinstance(found, ImageReference)
+    assert parse_reference(str(reference)) == reference
+    assert isinstance(reference, ImageReference)

@@ -23,42 +23,42 @@ def store(tmp_path: Path) -> ImageStore:
 
 
 def load_from(store: ImageStore, path: Path) -> list[str]:
-    return [found.id for found in load(store, path, now=1, platform=AMD)]
+    return [image.id for image in load(store, path, now=1, platform=AMD)]
 
 
 def test_oci_archive(tmp_path: Path, store: ImageStore) -> None:
-    made = image()
-    assert load_from(store, oci_archive(tmp_path / "a.tar", made, "docker.io/library/app:1")) == [made.id]
-    for name in ("app:1", "docker.io/library/app:1", made.id, made.id[7:19], f"app@{made.digest}"):
-        assert store.get(name).id == made.id
-    found = store.get("app:1")
-    assert (found.config.run.cmd, found.config.run.env) == (["/bin/sh"], ["A=b"])
-    below, above = store.lower_layers(found)
+    new_image = image()
+    assert load_from(store, oci_archive(tmp_path / "a.tar", new_image, "docker.io/library/app:1")) == [new_image.id]
+    for name in ("app:1", "docker.io/library/app:1", new_image.id, new_image.id[7:19], f"app@{new_image.digest}"):
+        assert store.get(name).id == new_image.id
+    stored_image = store.get("app:1")
+    assert (stored_image.config.run.cmd, stored_image.config.run.env) == (["/bin/sh"], ["A=b"])
+    below, above = store.lower_layers(stored_image)
     assert (below / "etc/one").read_bytes() == b"1"
     assert (above / "etc/two").read_bytes() == b"2"
-    assert store.lower_layers(found) == [below, above]
+    assert store.lower_layers(stored_image) == [below, above]
 
 
 def test_docker_archive(tmp_path: Path, store: ImageStore) -> None:
-    made = image()
-    assert load_from(store, docker_archive(tmp_path / "a.tar", made, "app:1", "app:latest")) == [made.id]
+    new_image = image()
+    assert load_from(store, docker_archive(tmp_path / "a.tar", new_image, "app:1", "app:latest")) == [new_image.id]
     assert store.get("app").names == ["docker.io/library/app:1", "docker.io/library/app:latest"]
     assert len(store.lower_layers(store.get("app"))) == 2
 
 
 def test_saved_and_loaded_again(tmp_path: Path, store: ImageStore) -> None:
-    made = image()
-    load_from(store, docker_archive(tmp_path / "a.tar", made, "app:1"))
+    new_image = image()
+    load_from(store, docker_archive(tmp_path / "a.tar", new_image, "app:1"))
     save(store, store.get("app:1"), tmp_path / "b.tar")
     other = ImageStore(tmp_path / "other")
-    assert load_from(other, tmp_path / "b.tar") == [made.id]
+    assert load_from(other, tmp_path / "b.tar") == [new_image.id]
     assert other.get("app:1").digest == store.get("app:1").digest
 
 
 def test_a_name_moves_to_the_newer_image(tmp_path: Path, store: ImageStore) -> None:
     old, new = image(b"old"), image(b"new")
-    for made in (old, new):
-        load_from(store, docker_archive(tmp_path / "a.tar", made, "app:1"))
+    for archived in (old, new):
+        load_from(store, docker_archive(tmp_path / "a.tar", archived, "app:1"))
     assert store.get("app:1").id == new.id
     assert store.get(old.id).names == []
     assert len(store.list()) == 2
@@ -91,7 +91,7 @@ def test_what_is_no_image(tmp_path: Path, store: ImageStore) -> None:
         path.write_bytes(data)
         return path
 
-    made = image()
+    new_image = image()
     for path, text in [
         (tmp_path / "none", "No such file"),
         (file(b"junk"), "unexpected end of the archive in a header"),
@@ -102,9 +102,9 @@ def test_what_is_no_image(tmp_path: Path, store: ImageStore) -> None:
     ]:
         with pytest.raises(BadImage, match=text):
             load(store, path, now=1, platform=AMD)
-    made.blobs[made.digest] = made.manifest + b" "
+    new_image.blobs[new_image.digest] = new_image.manifest + b" "
     with pytest.raises(BadImage, match="digest"):
-        load(store, oci_archive(tmp_path / "bad.tar", made), now=1, platform=AMD)
+        load(store, oci_archive(tmp_path / "bad.tar", new_image), now=1, platform=AMD)
     good = image()
     files = {f"blobs/{key.replace(':', '/')}": data for key, data in good.blobs.items()}
     foreign = file(layer({"index.json": index_of(good, architectures=("s390x",)), **files}))
@@ -127,6 +127,6 @@ def test_several_processes_at_once(tmp_path: Path) -> None:
     for worker in workers:
         worker.join(60)
     store = ImageStore(tmp_path / "images")
-    assert sorted(name for found in store.list() for name in found.names) == sorted(
+    assert sorted(name for image in store.list() for name in image.names) == sorted(
         f"docker.io/library/app:{number}-{at}" for number in range(3) for at in range(5)
     )

@@ -27,8 +27,8 @@ def test_an_image_of_the_store_comes_back_the_same(tmp_path: Path) -> None:
     with archive.open("wb") as file:
         write_docker_archive(bundle, file)
     other = ImageStore(tmp_path / "other")
-    (found,) = load(other, archive, now=0)
-    assert (found.id, found.names) == (store.get(_NAME).id, [_NAME])
+    (image,) = load(other, archive, now=0)
+    assert (image.id, image.names) == (store.get(_NAME).id, [_NAME])
     assert [part.digest for part in bundle.layers] == [part.digest for part in store.get(_NAME).manifest.layers]
 
 

@@ -28,8 +28,8 @@ def device(name: str, **own: Any) -> dict[str, Any]:
 
 def test_what_a_file_says_of_all_devices_comes_once(tmp_path: Path) -> None:
     write(tmp_path, "a.json", device("0", env=["ONE=1"]), device("1", env=["TWO=2"]), containerEdits={"env": ["ALL=x"]})
-    found = edits(["vendor.com/gpu=0", "vendor.com/gpu=1", "vendor.com/gpu=0"], [tmp_path])
-    assert [each["env"] for each in found] == [["ALL=x"], ["ONE=1"], ["TWO=2"]]
+    changes = edits(["vendor.com/gpu=0", "vendor.com/gpu=1", "vendor.com/gpu=0"], [tmp_path])
+    assert [change["env"] for change in changes] == [["ALL=x"], ["ONE=1"], ["TWO=2"]]
 
 
 def test_later_directories_count_more_and_files_of_one_directory_may_not_disagree(tmp_path: Path) -> None:
@@ -40,8 +40,8 @@ def test_later_directories_count_more_and_files_of_one_directory_may_not_disagre
     assert edits(["vendor.com/gpu=0"], [first, second])[-1] == {"env": ["X=second"]}
     with pytest.raises(RuntimeFailure) as failure:
         edits(["vendor.com/gpu=0", "vendor.com/gpu=1", "vendor.com/gpu=9"], [first, second])
-    told = "CDI device injection failed: unresolvable CDI devices vendor.com/gpu=1, vendor.com/gpu=9"
-    assert failure.value.message == told
+    message = "CDI device injection failed: unresolvable CDI devices vendor.com/gpu=1, vendor.com/gpu=9"
+    assert failure.value.message == message
 
 
 def test_yaml_and_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -60,16 +60,16 @@ def test_what_a_container_gains() -> None:
         "hooks": [{"hookName": "createContainer", "path": "/bin/true", "args": ["true"]}],
         "additionalGids": [5, 7],
     }
-    found = applied(SPEC, [changes])
-    assert found["process"]["env"] == ["A=1", "B=3", "C=4"]
-    assert found["process"]["user"]["additionalGids"] == [5, 7]
-    [node] = found["linux"]["devices"]
+    spec = applied(SPEC, [changes])
+    assert spec["process"]["env"] == ["A=1", "B=3", "C=4"]
+    assert spec["process"]["user"]["additionalGids"] == [5, 7]
+    [node] = spec["linux"]["devices"]
     assert (node["path"], node["type"], node["major"], node["minor"]) == ("/dev/gpu", "c", 1, 3)
     rule = {"allow": True, "type": "c", "major": 1, "minor": 3, "access": "rw"}
-    assert found["linux"]["resources"]["devices"][1:] == [rule]
-    [mount] = found["mounts"]
+    assert spec["linux"]["resources"]["devices"][1:] == [rule]
+    [mount] = spec["mounts"]
     assert (mount["source"], mount["options"]) == ("/lib/gpu", ["ro", "bind"])
-    assert found["hooks"] == {"createContainer": [{"path": "/bin/true", "args": ["true"]}]}
+    assert spec["hooks"] == {"createContainer": [{"path": "/bin/true", "args": ["true"]}]}
     assert SPEC["process"]["env"] == ["A=1", "B=2"]
     assert SPEC["linux"]["devices"] == []
 
@@ -95,7 +95,7 @@ def test_files_that_are_odd_are_passed_over(tmp_path: Path, content: str) -> Non
 @pytest.mark.parametrize(
     "changes", [{"mounts": [{}]}, {"env": [5]}, {"deviceNodes": ["text"]}, {"hooks": 7}, {"additionalGids": 1}]
 )
-def test_what_cannot_be_read_is_told(changes: dict[str, Any]) -> None:
+def test_a_file_that_cannot_be_read_is_reported(changes: dict[str, Any]) -> None:
     with pytest.raises(RuntimeFailure, match="CDI device injection failed"):
         applied(SPEC, [changes])
 
@@ -103,6 +103,6 @@ def test_what_cannot_be_read_is_told(changes: dict[str, Any]) -> None:
 def test_a_device_is_the_users_and_pipes_are_not_ruled_over() -> None:
     spec = {**SPEC, "process": {**SPEC["process"], "user": {"uid": 7, "gid": 8, "additionalGids": []}}}
     nodes = [{"path": "/dev/gpu", "hostPath": "/dev/null", "gid": 0}, {"path": "/run/pipe", "type": "p"}]
-    found = applied(spec, [{"deviceNodes": nodes}])["linux"]
-    assert [(each["uid"], each["gid"]) for each in found["devices"]] == [(7, 0), (7, 8)]
-    assert [each.get("type") for each in found["resources"]["devices"]] == [None, "c"]
+    linux = applied(spec, [{"deviceNodes": nodes}])["linux"]
+    assert [(device["uid"], device["gid"]) for device in linux["devices"]] == [(7, 0), (7, 8)]
+    assert [device.get("type") for device in linux["resources"]["devices"]] == [None, "c"]

@@ -63,19 +63,19 @@ class PullingNode(Node):
 
 @asynccontextmanager
 async def node(directory: Path) -> AsyncIterator[PullingNode]:
-    made = PullingNode(directory)
-    async with made.puller, made.runtime:
+    pulling_node = PullingNode(directory)
+    async with pulling_node.puller, pulling_node.runtime:
         try:
-            await made.runtime.run_sandbox(POD, made.sandbox())
-            yield made
+            await pulling_node.runtime.run_sandbox(POD, pulling_node.sandbox())
+            yield pulling_node
         finally:
-            await made.runtime.shut_down()
+            await pulling_node.runtime.shut_down()
 
 
 def play(directory: Path, work: Callable[[PullingNode], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(150), node(directory) as made:
-            await work(made)
+        async with asyncio.timeout(150), node(directory) as pulling_node:
+            await work(pulling_node)
 
     asyncio.run(main())
 
@@ -116,7 +116,7 @@ def test_an_image_whose_layer_digest_is_a_host_path_is_refused(tmp_path: Path, d
     async def work(n: PullingNode) -> None:
         with pytest.raises(RuntimeFailure, match="not a digest"):
             await n.pull(with_diff_ids(busybox_with({}), diff_id))
-        assert [each.id for each in await n.runtime.images()] == ["sampan.local/host@own"]
+        assert [image.id for image in await n.runtime.images()] == ["sampan.local/host@own"]
 
     play(tmp_path, work)
 
@@ -136,7 +136,7 @@ def test_an_image_volume_whose_layer_digest_is_a_host_path_is_refused(tmp_path: 
         volume = Mount(source=Path("/"), target="/evil", image="evil:1", is_read_only=True)
         with pytest.raises(RuntimeFailure, match="not a digest"):
             await n.start(*shell("cat /evil/shadow"), image=good, image_ref="", mounts=[volume])
-        assert good in [name for each in await n.runtime.images() for name in each.names]
+        assert good in [name for image in await n.runtime.images() for name in image.names]
         store.remove("evil:1")
         assert not store.has("evil:1")
 
@@ -187,7 +187,7 @@ def test_an_image_with_something_else_as_etc_passwd_does_not_block_the_node(
         name = await n.pull(busybox_with(files, User="app:staff" if file == "group" else "app"))
         starts = [n.start(*shell("id"), image=name, image_ref="", attempt=number) for number in range(12)]
         outcomes = await asyncio.wait_for(asyncio.gather(*starts, return_exceptions=True), 60)
-        assert all(isinstance(each, RuntimeFailure) and message in str(each) for each in outcomes), outcomes
+        assert all(isinstance(outcome, RuntimeFailure) and message in str(outcome) for outcome in outcomes), outcomes
         assert (await n.run("/bin/true", attempt=20))[0] == 0
 
     files.setdefault("etc/passwd", b"app:x:1000:1000::/:/bin/sh\n")
@@ -363,6 +363,6 @@ def test_a_layer_with_many_links_in_a_row_stays_cheap(tmp_path: Path) -> None:
         name = await n.pull(MadeImage({**files, "l0/x": b"1"}))
         with pytest.raises(RuntimeFailure, match="symbolic links"):
             await n.start("/x", image=name, image_ref="")
-        assert [each.name for each in (n.directory / "images/layers").iterdir() if not each.name.startswith(".")] == []
+        assert [path.name for path in (n.directory / "images/layers").iterdir() if not path.name.startswith(".")] == []
 
     play(tmp_path, work)

@@ -37,8 +37,8 @@ class Node:
         )
 
     async def sandbox(self) -> None:
-        made = SandboxConfig(uid="u1", namespace="ns", name="p", log_directory=self.directory / "logs")
-        await self.runtime.run_sandbox(POD, made)
+        config = SandboxConfig(uid="u1", namespace="ns", name="p", log_directory=self.directory / "logs")
+        await self.runtime.run_sandbox(POD, config)
 
     async def start(self, *command: str, **fields: Any) -> str:
         log = self.directory / "logs/c/0.log"
@@ -47,9 +47,9 @@ class Node:
         return await self.runtime.start_container(POD, (POD.spec.containers or [])[0], config.attempt, config)
 
     def report(self) -> ContainerReport:
-        found = self.runtime.pod_report(POD).container("c")
-        assert found is not None
-        return found
+        report = self.runtime.pod_report(POD).container("c")
+        assert report is not None
+        return report
 
     async def ended(self) -> ContainerReport:
         while self.report().state != contract.EXITED:
@@ -63,18 +63,18 @@ class Node:
 
 @asynccontextmanager
 async def node(directory: Path) -> AsyncIterator[Node]:
-    made = Node(directory)
-    async with made.runtime:
+    node = Node(directory)
+    async with node.runtime:
         try:
-            yield made
+            yield node
         finally:
-            await made.runtime.shut_down()
+            await node.runtime.shut_down()
 
 
 def play(directory: Path, work: Callable[[Node], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), node(directory) as made:
-            await work(made)
+        async with asyncio.timeout(60), node(directory) as n:
+            await work(n)
 
     asyncio.run(main())
 
@@ -100,7 +100,7 @@ def test_what_is_left_behind_goes_too(tmp_path: Path) -> None:
         await n.start("sh", "-c", "sleep 61 & echo $!; wait")
         await eventually(lambda: bool(n.log()))
         child = int(n.log()[0])
-        assert [each.processes for each in await n.runtime.stats(POD)] == [2]
+        assert [usage.processes for usage in await n.runtime.stats(POD)] == [2]
         await n.runtime.stop_container(POD, "c", 30)
         await n.ended()
         await eventually(lambda: not (Path("/proc") / str(child)).exists())

@@ -69,10 +69,10 @@ def pod(name: str, *commands: str, limits: tuple[str, ...] = (), volume: dict[st
 
 async def ended(kubelet: Kubelet, name: str) -> Any:
     await eventually(lambda: phase(kubelet, name) == "Failed")
-    found = kubelet.find("default", name)
-    assert found is not None
-    assert found.status.reason == "Evicted"
-    return found.status
+    pod = kubelet.find("default", name)
+    assert pod is not None
+    assert pod.status.reason == "Evicted"
+    return pod.status
 
 
 async def condition(client: Client, expected: str) -> None:
@@ -105,7 +105,7 @@ async def limits(client: Client, kubelet: Kubelet) -> None:
     )
     status = await ended(kubelet, "chatty")
     assert status.message == 'Container c0 exceeded its local ephemeral storage limit "64Ki". '
-    assert "DisruptionTarget" not in [each.type for each in status.conditions]
+    assert "DisruptionTarget" not in [condition.type for condition in status.conditions]
     status = await ended(kubelet, "keeper")
     assert status.message == "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. "
 
@@ -123,16 +123,16 @@ async def full_disk(client: Client, kubelet: Kubelet) -> None:
     )
     status = await ended(kubelet, "hoarder")
     assert status.message.startswith("The node was low on resource: ephemeral-storage. Threshold quantity: 24Mi, avai")
-    assert "DisruptionTarget" in [each.type for each in status.conditions]
+    assert "DisruptionTarget" in [condition.type for condition in status.conditions]
     assert phase(kubelet, "modest") == "Running"
     await condition(client, "False")
-    told = await events(client, "NodeHasNoDiskPressure")
-    assert told["EvictionThresholdMet"] == "Attempting to reclaim ephemeral-storage"
-    assert "NodeHasDiskPressure" in told
+    messages = await events(client, "NodeHasNoDiskPressure")
+    assert messages["EvictionThresholdMet"] == "Attempting to reclaim ephemeral-storage"
+    assert "NodeHasDiskPressure" in messages
     event = next(
-        each
-        for each in (await client.of(Event).list()).items
-        if each.involvedObject.name == "hoarder" and each.reason == "Evicted"
+        obj
+        for obj in (await client.of(Event).list()).items
+        if obj.involvedObject.name == "hoarder" and obj.reason == "Evicted"
     )
     assert event.metadata.annotations["starved_resource"] == "ephemeral-storage"
 

@@ -28,24 +28,26 @@ def pod(name: str, *, requests: dict[str, str] | None = None, priority: int = 0,
 
 def test_a_threshold_is_met_below_it_only() -> None:
     memory, disk = Threshold("memory.available", "100Mi"), Threshold("nodefs.available", "10%")
-    seen = {"memory.available": Observation(99 * MIB, 1000 * MIB), "nodefs.available": Observation(50, 100)}
-    assert rules.shortage(memory, seen, with_reclaim=False) == Shortage("memory.available", 100 * MIB, 99 * MIB)
-    assert rules.shortage(disk, seen, with_reclaim=False) is None
+    observations = {"memory.available": Observation(99 * MIB, 1000 * MIB), "nodefs.available": Observation(50, 100)}
+    assert rules.shortage(memory, observations, with_reclaim=False) == Shortage("memory.available", 100 * MIB, 99 * MIB)
+    assert rules.shortage(disk, observations, with_reclaim=False) is None
     assert rules.shortage(memory, {"memory.available": Observation(100 * MIB, 1)}, with_reclaim=False) is None
     assert rules.shortage(memory, {}, with_reclaim=False) is None
 
 
 def test_what_was_short_must_come_back_by_more_than_the_threshold() -> None:
     threshold = Threshold("memory.available", "100Mi", reclaim="50Mi")
-    seen = {"memory.available": Observation(120 * MIB, 1000 * MIB)}
-    assert rules.shortage(threshold, seen, with_reclaim=False) is None
-    assert rules.shortage(threshold, seen, with_reclaim=True) == Shortage("memory.available", 100 * MIB, 120 * MIB)
+    observations = {"memory.available": Observation(120 * MIB, 1000 * MIB)}
+    assert rules.shortage(threshold, observations, with_reclaim=False) is None
+    assert rules.shortage(threshold, observations, with_reclaim=True) == Shortage(
+        "memory.available", 100 * MIB, 120 * MIB
+    )
 
 
 def test_processes_are_counted_but_not_asked_for() -> None:
     rows = [(pod("few", priority=0), [Usage("c", 0, 0, processes=1)]), (pod("many"), [Usage("c", 0, 0, processes=9)])]
     rows.append((pod("important", priority=5), [Usage("c", 0, 0, processes=99)]))
-    assert [each.metadata.name for each, _ in rules.rank_pods(rows, "pids")] == ["many", "few", "important"]
+    assert [pod.metadata.name for pod, _ in rules.rank_pods(rows, "pids")] == ["many", "few", "important"]
 
 
 def test_those_who_use_more_than_they_asked_for_go_first() -> None:
@@ -53,14 +55,14 @@ def test_those_who_use_more_than_they_asked_for_go_first() -> None:
     greedy, larger = pod("greedy"), pod("larger")
     important = pod("important", priority=10)
     vital = pod("vital", priority=2_000_000_000)
-    rows = [(each, [Usage("c", 0, size * MIB)]) for each, size in ((modest, 400), (greedy, 50), (larger, 60))]
+    rows = [(pod, [Usage("c", 0, size * MIB)]) for pod, size in ((modest, 400), (greedy, 50), (larger, 60))]
     rows += [(important, [Usage("c", 0, 300 * MIB)]), (vital, [Usage("c", 0, 900 * MIB)])]
-    names = [each.metadata.name for each, _ in rules.rank_pods(rows, "memory")]
+    names = [pod.metadata.name for pod, _ in rules.rank_pods(rows, "memory")]
     assert names == ["larger", "greedy", "important", "modest"]
 
 
 @pytest.mark.parametrize(
-    ("found", "types", "is_taken"),
+    ("pod", "types", "is_taken"),
     [
         (pod("best-effort"), [], True),
         (pod("best-effort"), [MEMORY_PRESSURE], False),
@@ -70,8 +72,8 @@ def test_those_who_use_more_than_they_asked_for_go_first() -> None:
         (pod("tolerant", tolerations=[{"operator": "Exists"}]), [MEMORY_PRESSURE], True),
     ],
 )
-def test_who_is_taken_under_pressure(found: Pod, types: list[str], is_taken: bool) -> None:
-    failure = rules.admission_failure(found, types)
+def test_who_is_taken_under_pressure(pod: Pod, types: list[str], is_taken: bool) -> None:
+    failure = rules.admission_failure(pod, types)
     assert (failure is None) is is_taken
     if failure is not None:
         assert failure.message == f"The node had condition: [{types[0]}]. "
@@ -88,13 +90,13 @@ class Scene:
         """What is had back without ending anything."""
         self.pods = [pod("a"), pod("b")]
 
-        async def stats(found: Pod) -> list[Usage]:
-            return [Usage("c", 0, (10 if found.metadata.name == "a" else 20) * MIB)]
+        async def stats(pod: Pod) -> list[Usage]:
+            return [Usage("c", 0, (10 if pod.metadata.name == "a" else 20) * MIB)]
 
         async def reclaim_disk(signal: str) -> None:
             self.available += self.room
 
-        async def volumes(found: Pod) -> list[VolumeUsage]:
+        async def volumes(pod: Pod) -> list[VolumeUsage]:
             return []
 
         runtime: Any = type("Fake", (), {"stats": staticmethod(stats)})
@@ -104,11 +106,11 @@ class Scene:
             clock=self.clock,
             pods=lambda: self.pods,
             volumes=volumes,
-            evict=lambda found, failure, grace_s: self.evicted.append((found.metadata.name, grace_s)),
+            evict=lambda pod, failure, grace_s: self.evicted.append((pod.metadata.name, grace_s)),
             record_event=lambda text: None,
             reclaim_disk=reclaim_disk,
             on_change=lambda: None,
-            has_terminated=lambda found: True,
+            has_terminated=lambda pod: True,
             observe=lambda: dict.fromkeys(
                 ("memory.available", "nodefs.available"), Observation(self.available, 2000 * MIB)
             ),
@@ -163,15 +165,15 @@ async def test_nobody_ends_for_a_disk_that_can_be_cleared() -> None:
 
 
 def test_the_machine_can_be_looked_at(tmp_path: Any) -> None:
-    found = observe_machine(tmp_path)
-    assert 0 < found["memory.available"].available <= found["memory.available"].capacity
-    assert found["pid.available"].available > 0
+    observations = observe_machine(tmp_path)
+    assert 0 < observations["memory.available"].available <= observations["memory.available"].capacity
+    assert observations["pid.available"].available > 0
 
 
 def test_images_longest_unused_go_first() -> None:
     images = [ImageInfo(id=name, size=10) for name in ("old", "older", "used", "young")]
     images.append(ImageInfo(id="pinned", size=10, is_pinned=True))
     used_at = {"old": 2.0, "older": 1.0, "used": 0.0, "young": 9.0, "pinned": 0.0}
-    found = to_remove(images, used_at, {"used"}, bytes_to_free=15, old=5.0)
-    assert [each.id for each in found] == ["older", "old"]
-    assert [each.id for each in to_remove(images, used_at, {"used"}, bytes_to_free=5, old=5.0)] == ["older"]
+    removed = to_remove(images, used_at, {"used"}, bytes_to_free=15, old=5.0)
+    assert [image.id for image in removed] == ["older", "old"]
+    assert [image.id for image in to_remove(images, used_at, {"used"}, bytes_to_free=5, old=5.0)] == ["older"]

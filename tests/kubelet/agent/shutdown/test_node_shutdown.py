@@ -32,8 +32,8 @@ def test_groups() -> None:
     assert groups_of(config(shutdown_grace_s=5, shutdown_grace_critical_s=10)) == []
     own = groups_of(config(shutdown_groups=[ShutdownGroup(100, 1), ShutdownGroup(-5, 2), ShutdownGroup(10, 3)]))
     assert [group.priority for group in own] == [-5, 10, 100]
-    found = {priority: group_of(priority, own).priority for priority in (-9, -5, 0, 10, 99, 100, CRITICAL)}
-    assert found == {-9: -5, -5: -5, 0: -5, 10: 10, 99: 10, 100: 100, CRITICAL: 100}
+    priorities = {priority: group_of(priority, own).priority for priority in (-9, -5, 0, 10, 99, 100, CRITICAL)}
+    assert priorities == {-9: -5, -5: -5, 0: -5, 10: 10, 99: 10, 100: 100, CRITICAL: 100}
 
 
 def pod(name: str, priority: str = "") -> Pod:
@@ -58,12 +58,12 @@ async def ready(client: Client, status: str) -> str:
 
 
 def ended_at(kubelet: Kubelet, name: str) -> str:
-    found = kubelet.find("default", name)
-    assert found is not None
-    assert (found.status.phase, found.status.reason) == ("Failed", "Terminated")
-    assert found.status.message == "Pod was terminated in response to imminent node shutdown."
-    assert "DisruptionTarget" in [each.type for each in found.status.conditions]
-    state = found.status.containerStatuses[0].state.terminated
+    pod = kubelet.find("default", name)
+    assert pod is not None
+    assert (pod.status.phase, pod.status.reason) == ("Failed", "Terminated")
+    assert pod.status.message == "Pod was terminated in response to imminent node shutdown."
+    assert "DisruptionTarget" in [condition.type for condition in pod.status.conditions]
+    state = pod.status.containerStatuses[0].state.terminated
     assert state is not None
     return state.finishedAt or ""
 

@@ -58,8 +58,8 @@ class Outcome:
 
 
 class _Stop(Exception):
-    def __init__(self, verdict: str) -> None:
-        self.verdict = verdict
+    def __init__(self, statement: str) -> None:
+        self.verdict = statement
 
 
 @dataclass
@@ -85,8 +85,8 @@ class Model:
             for name in (name for rule in rules for name in re.findall(r"@(\S+)", rule)):
                 assert name in self.sets, f"{chain} refers to the set {name}"
         for name, elements in self.sets.items():
-            for verdict in elements.values():
-                assert verdict in ("", "drop") or verdict.removeprefix("goto ") in self.chains, (name, verdict)
+            for statement in elements.values():
+                assert statement in ("", "drop") or statement.removeprefix("goto ") in self.chains, (name, statement)
 
     def _apply(self, operation: Operation) -> None:
         match operation:
@@ -115,9 +115,9 @@ class Model:
             case AddRule(name, rule):
                 self.chains[name].append(rule_text(rule))
             case AddElements(named, entries):
-                for key, verdict in entries:
-                    assert self.sets[named.name].get(str(key), verdict) == verdict, f"{key} has another verdict"
-                    self.sets[named.name][str(key)] = verdict
+                for key, statement in entries:
+                    assert self.sets[named.name].get(str(key), statement) == statement, f"{key} has another verdict"
+                    self.sets[named.name][str(key)] = statement
             case DeleteElements(named, keys):
                 for key in keys:
                     del self.sets[named.name][str(key)]
@@ -133,13 +133,13 @@ class Model:
         results, pending = [], [[]]  # type: ignore[var-annotated]
         while pending:
             script: list[int] = pending.pop()
-            taken: list[int] = []
+            choices: list[int] = []
 
-            def choose(count: int, script: list[int] = script, taken: list[int] = taken) -> int:
-                choice = script[len(taken)] if len(taken) < len(script) else 0
-                if len(taken) >= len(script):
-                    pending.extend([*taken, other] for other in range(1, count))
-                taken.append(choice)
+            def choose(count: int, script: list[int] = script, choices: list[int] = choices) -> int:
+                choice = script[len(choices)] if len(choices) < len(script) else 0
+                if len(choices) >= len(script):
+                    pending.extend([*choices, other] for other in range(1, count))
+                choices.append(choice)
                 return choice
 
             model = deepcopy(self)
@@ -200,12 +200,12 @@ class Model:
                 return packet, result, False
         return packet, "", False
 
-    def _verdict(self, verdict: str | None) -> str | bool:
-        if verdict is None:
+    def _verdict(self, statement: str | None) -> str | bool:
+        if statement is None:
             return False
-        if verdict in ("drop", "reject", "masquerade"):
-            raise _Stop(verdict)
-        return verdict
+        if statement in ("drop", "reject", "masquerade"):
+            raise _Stop(statement)
+        return statement
 
     def _is_in(self, address: str, networks: str) -> bool:
         return any(ip_address(address) in ip_network(network) for network in re.split(r",\s*", networks))
