@@ -208,4 +208,4 @@ async def second_run_writes_nothing(cluster: Cluster, *names: str) -> None:
 
 
 def names_of(objects: Sequence[Any]) -> list[str]:
-    return sorted(found.metadata.name for found in objects)
+    return sorted(obj.metadata.name for obj in objects)

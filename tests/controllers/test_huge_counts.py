@@ -128,13 +128,13 @@ def crowd(count: int) -> list[Any]:
     return [codec.from_value(value, type) for type, value in values]
 
 
-async def fill(made: Cluster, count: int) -> None:
-    client = made.client
+async def fill(cluster: Cluster, count: int) -> None:
+    client = cluster.client
     await client.of(Namespace).create(codec.from_value({"metadata": {"name": NAMESPACE}}, Namespace))
     quota = {"metadata": {"name": "few", "namespace": NAMESPACE}, "spec": {"hard": {"pods": str(ALLOWED)}}}
     await client.of(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
-    async with made.running("resourcequota-controller", "serviceaccount-controller"):
-        await made.clock.advance(10)
+    async with cluster.running("resourcequota-controller", "serviceaccount-controller"):
+        await cluster.clock.advance(10)
     for obj in crowd(count):
         await client.of(type(obj)).create(obj)
 
@@ -143,19 +143,19 @@ def cost(count: int) -> tuple[float, int]:
     """The processor time and the peak of memory that all controllers need for a minute of life and after a restart."""
 
     async def main() -> tuple[float, int]:
-        async with cluster() as made:
-            await fill(made, count)
+        async with cluster() as served:
+            await fill(served, count)
             before = time.process_time()
             tracemalloc.start()
             try:
                 for life_s in (61, 5):
-                    async with made.running(*CONTROLLERS):
-                        await made.clock.advance(life_s)
+                    async with served.running(*CONTROLLERS):
+                        await served.clock.advance(life_s)
                 peak = tracemalloc.get_traced_memory()[1]
             finally:
                 tracemalloc.stop()
             spent = time.process_time() - before
-            assert len((await made.client.of(Pod).list(Selection(namespace=NAMESPACE))).items) == ALLOWED
+            assert len((await served.client.of(Pod).list(Selection(namespace=NAMESPACE))).items) == ALLOWED
             return spent, peak
 
     return asyncio.run(main())

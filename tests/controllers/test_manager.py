@@ -90,12 +90,12 @@ async def test_namespaces_come_and_go_beside_each_other() -> None:
         for number in range(0, 30, 2):
             await namespaces.delete(f"n{number}")
         await c.clock.advance(60)
-        left = {found.metadata.name for found in (await namespaces.list()).items}
+        left = {namespace.metadata.name for namespace in (await namespaces.list()).items}
         kept = {f"n{number}" for number in range(1, 30, 2)}
         assert left == kept | {"default", "kube-system", "kube-public", "kube-node-lease"}
         for kind, name in ((ServiceAccount, "default"), (ConfigMap, "kube-root-ca.crt")):
-            found = (await c.client.of(kind).list(Selection(fields=f"metadata.name={name}"))).items
-            assert sorted(obj.metadata.namespace for obj in found) == sorted(left)
+            objects = (await c.client.of(kind).list(Selection(fields=f"metadata.name={name}"))).items
+            assert sorted(obj.metadata.namespace for obj in objects) == sorted(left)
 
 
 async def test_a_manager_that_starts_late_catches_up() -> None:
@@ -114,7 +114,7 @@ ALIASES = {"b": "b-controller"}
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         (["*"], ["a-controller", "b-controller"]),
         ([], []),
@@ -128,8 +128,8 @@ ALIASES = {"b": "b-controller"}
     ],
     ids=lambda value: ",".join(value) or "none",
 )
-def test_words(words: list[str], wanted: list[str]) -> None:
-    assert chosen(words, KNOWN, ALIASES) == wanted
+def test_words(words: list[str], expected: list[str]) -> None:
+    assert chosen(words, KNOWN, ALIASES) == expected
 
 
 @pytest.mark.parametrize("word", ["d-controller", "-d-controller"])

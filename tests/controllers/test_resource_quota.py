@@ -44,7 +44,7 @@ def test_use_is_the_sum_of_what_is_in_scope() -> None:
 
 
 @pytest.mark.parametrize(
-    ("used", "counted", "may_lower", "wanted"),
+    ("used", "counted", "may_lower", "expected"),
     [
         (None, {"pods": "3"}, False, {"pods": "3"}),
         ({"pods": "5"}, {"pods": "3"}, False, {"pods": "5"}),
@@ -55,11 +55,11 @@ def test_use_is_the_sum_of_what_is_in_scope() -> None:
     ],
 )
 def test_the_status(
-    used: dict[str, str] | None, counted: dict[str, str], may_lower: bool, wanted: dict[str, str]
+    used: dict[str, str] | None, counted: dict[str, str], may_lower: bool, expected: dict[str, str]
 ) -> None:
     amounts = {name: parse(text) for name, text in counted.items()}
     status = status_for(quota({"pods": "9"}, used), amounts, may_lower=may_lower)
-    assert (status.hard, status.used) == ({"pods": "9"}, wanted)
+    assert (status.hard, status.used) == ({"pods": "9"}, expected)
 
 
 async def status(c: Cluster) -> dict[str, str]:

@@ -27,11 +27,11 @@ OURS = Selection(fields=f"metadata.name={root_ca.NAME}")
     ],
 )
 def test_what_is_right_and_how_it_becomes_so(data: dict[str, str], annotations: dict[str, str], right: bool) -> None:
-    found = ConfigMap(metadata=ObjectMeta(name=root_ca.NAME, annotations=dict(annotations)), data=data)
-    assert is_right(found, "b") is right
-    fixed = corrected(found, "b")
+    config_map = ConfigMap(metadata=ObjectMeta(name=root_ca.NAME, annotations=dict(annotations)), data=data)
+    assert is_right(config_map, "b") is right
+    fixed = corrected(config_map, "b")
     assert is_right(fixed, "b")
-    assert found.metadata.annotations == annotations, "the cached object is left as it is"
+    assert config_map.metadata.annotations == annotations, "the cached object is left as it is"
     assert is_right(desired("n", "b"), "b")
 
 
@@ -60,8 +60,8 @@ async def test_another_bundle_reaches_everybody() -> None:
         async with c.running(NAME):
             pass
         async with c.running(NAME, config=ControllerConfig(root_ca="another")):
-            found = (await c.client.of(ConfigMap).list(OURS)).items
-            assert [obj.data for obj in found] == [{"ca.crt": "another"}] * 4
+            config_maps = (await c.client.of(ConfigMap).list(OURS)).items
+            assert [obj.data for obj in config_maps] == [{"ca.crt": "another"}] * 4
 
 
 async def test_without_a_bundle_nothing_is_published() -> None:

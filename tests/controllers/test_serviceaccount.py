@@ -11,20 +11,20 @@ NAME = ServiceAccountController.name
 
 
 @pytest.mark.parametrize(
-    ("phase", "has_account", "wanted"),
+    ("phase", "has_account", "expected"),
     [("Active", False, True), ("Active", True, False), ("Terminating", False, False), (None, False, False)],
 )
-def test_who_gets_an_account(phase: str | None, has_account: bool, wanted: bool) -> None:
+def test_who_gets_an_account(phase: str | None, has_account: bool, expected: bool) -> None:
     namespace = Namespace(status=NamespaceStatus(phase=phase)) if phase is not None else None
-    assert wants_account(namespace, ServiceAccount() if has_account else None) is wanted
+    assert wants_account(namespace, ServiceAccount() if has_account else None) is expected
 
 
 async def test_every_namespace_has_one_and_it_comes_back() -> None:
     async with cluster() as c:
         accounts = c.client.of(ServiceAccount)
         async with c.running(NAME):
-            found = (await accounts.list()).items
-            assert {obj.metadata.namespace for obj in found} == {
+            present = (await accounts.list()).items
+            assert {obj.metadata.namespace for obj in present} == {
                 "default",
                 "kube-system",
                 "kube-public",
@@ -32,11 +32,11 @@ async def test_every_namespace_has_one_and_it_comes_back() -> None:
             }
             await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="new")))
             await c.clock.settle()
-            made = await accounts.get("default", "new")
+            service_account = await accounts.get("default", "new")
             await accounts.delete("default", "new")
             await c.clock.settle()
             again = await accounts.get("default", "new")
-            assert again.metadata.uid != made.metadata.uid
+            assert again.metadata.uid != service_account.metadata.uid
             await c.client.of(Namespace).delete("new")
             await accounts.delete("default", "new")
             await c.clock.advance(60)

@@ -241,24 +241,24 @@ class Situation:
         return [(pod, node) for node in self.nodes for pod in self.on(node)]
 
     def simulation(self, profile: ProfileConfig | None = None) -> Simulation:
-        made = Simulation(profile=profile)
-        for name, found in self.namespaces.items():
-            made.table.counts.set_namespace(name, found)
+        simulation = Simulation(profile=profile)
+        for name, labels in self.namespaces.items():
+            simulation.table.counts.set_namespace(name, labels)
         for pod in self.pods[::2]:
-            made.add_pod(pod)  # before their nodes are known
+            simulation.add_pod(pod)  # before their nodes are known
         for node in self.nodes:
-            made.add_node(node)
+            simulation.add_node(node)
         for pod in self.pods[1::2]:
-            made.add_pod(pod)
-        return made
+            simulation.add_pod(pod)
+        return simulation
 
 
 @st.composite
 def situations(draw: Any, most_nodes: int = 5, most_pods: int = 8) -> Situation:
-    found = [draw(nodes(f"n{number}")) for number in range(draw(st.integers(1, most_nodes)))]
-    homes = st.sampled_from([*(node.metadata.name for node in found), "gone"])
+    drawn = [draw(nodes(f"n{number}")) for number in range(draw(st.integers(1, most_nodes)))]
+    homes = st.sampled_from([*(node.metadata.name for node in drawn), "gone"])
     return Situation(
-        nodes=found,
+        nodes=drawn,
         pods=[draw(pods(f"p{number}", draw(homes))) for number in range(draw(st.integers(0, most_pods)))],
         pod=draw(pods("new")),
         namespaces={"x": {"team": "one"}, "y": draw(optional(team=["one", "two"]))},
@@ -266,7 +266,7 @@ def situations(draw: Any, most_nodes: int = 5, most_pods: int = 8) -> Situation:
 
 
 def plugin_of(simulation: Simulation, name: str) -> Any:
-    return next(found for found in simulation.profile.plugins if found.name == name)
+    return next(plugin for plugin in simulation.profile.plugins if plugin.name == name)
 
 
 Refusals = dict[str, tuple[tuple[str, ...], bool]]
@@ -276,31 +276,31 @@ Refusals = dict[str, tuple[tuple[str, ...], bool]]
 def refusals(simulation: Simulation, name: str, pod: Pod) -> Refusals:
     """What a plug-in says of each node, in the order of the extension points."""
     plugin, cycle, table = plugin_of(simulation, name), simulation.cycle(pod), simulation.table
-    said = plugin.pre_filter(cycle) if hasattr(plugin, "pre_filter") else None
-    if said is not None and not isinstance(said, PreFilterResult):
-        if said.code is Code.SKIP:
+    status = plugin.pre_filter(cycle) if hasattr(plugin, "pre_filter") else None
+    if status is not None and not isinstance(status, PreFilterResult):
+        if status.code is Code.SKIP:
             return {}
-        return dict.fromkeys(table.rows, (said.reasons, said.code is Code.UNRESOLVABLE))
+        return dict.fromkeys(table.rows, (status.reasons, status.code is Code.UNRESOLVABLE))
     by_slice = plugin.filter(cycle, table.every_row)
     numbers = np.arange(table.used, dtype=np.intp)
     assert (plugin.filter(cycle, numbers) == by_slice).all()
-    found = {}
+    rejections = {}
     for node, row in table.rows.items():
-        verdict = cycle.rejections[int(by_slice[row])]
+        rejection = cycle.rejections[int(by_slice[row])]
         if by_slice[row]:
-            assert verdict.plugin == name
-            found[node] = (verdict.reasons, verdict.is_final)
-    return found
+            assert rejection.plugin == name
+            rejections[node] = (rejection.reasons, rejection.is_final)
+    return rejections
 
 
 def scores(simulation: Simulation, name: str, pod: Pod, among: list[str]) -> dict[str, int] | None:
     """The plug-in's normalized scores of these nodes; None if it has nothing to say."""
     plugin, cycle, table = plugin_of(simulation, name), simulation.cycle(pod), simulation.table
     rows = np.array(sorted(table.rows[node] for node in among), dtype=np.intp)
-    said = plugin.pre_score(cycle, rows) if hasattr(plugin, "pre_score") else None
-    if said is not None and said.code is Code.SKIP:
+    status = plugin.pre_score(cycle, rows) if hasattr(plugin, "pre_score") else None
+    if status is not None and status.code is Code.SKIP:
         return None
-    found = plugin.score(cycle, rows)
+    scores = plugin.score(cycle, rows)
     if hasattr(plugin, "normalize"):
-        found = plugin.normalize(cycle, found)
-    return {table.names[row]: int(score) for row, score in zip(rows, found, strict=True)}
+        scores = plugin.normalize(cycle, scores)
+    return {table.names[row]: int(score) for row, score in zip(rows, scores, strict=True)}

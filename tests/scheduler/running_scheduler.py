@@ -36,18 +36,20 @@ class Running:
         """A node that is ready; `cpu`, `memory` and `pods` as told."""
         nodes = self.cluster.client.of(Node)
         await nodes.create(builders.node(name, labels={"kubernetes.io/hostname": name, **(labels or {})}))
-        spec = {"taints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in taints] or None}
+        spec = {
+            "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in taints] or None
+        }
         await nodes.patch(name, {"spec": spec}, type=PatchType.MERGE)
         there = {"cpu": "4", "memory": "8Gi", "pods": "10", **amounts}
         await nodes.patch(name, {"status": {"allocatable": there, "capacity": there}}, subresource="status")
 
     def pod(self, name: str, *, cpu: str = "100m", priority: int = 0, labels: Mapping[str, str] | None = None) -> Pod:
-        made = builders.pod(name, namespace=NAMESPACE, labels=labels)
-        assert made.spec.containers
-        made.spec.containers[0].resources = ResourceRequirements(requests={"cpu": cpu})
-        made.spec.priority = priority or None
-        made.spec.terminationGracePeriodSeconds = 0
-        return made
+        pod = builders.pod(name, namespace=NAMESPACE, labels=labels)
+        assert pod.spec.containers
+        pod.spec.containers[0].resources = ResourceRequirements(requests={"cpu": cpu})
+        pod.spec.priority = priority or None
+        pod.spec.terminationGracePeriodSeconds = 0
+        return pod
 
     async def create(self, pod: Pod) -> Pod:
         return await self.cluster.client.of(Pod).create(pod)
@@ -64,8 +66,8 @@ class Running:
     async def where(self, *names: str) -> list[str]:
         """The nodes of these pods."""
         await self.settle()
-        found = [await self.get(name) for name in names]
-        return [pod.spec.nodeName if pod is not None else "gone" for pod in found]
+        pods = [await self.get(name) for name in names]
+        return [pod.spec.nodeName if pod is not None else "gone" for pod in pods]
 
     async def events(self, reason: str) -> list[Any]:
         page = await self.cluster.client.of(Event).list()
@@ -74,25 +76,25 @@ class Running:
     async def condition(self, name: str, kind: str = "PodScheduled") -> Any:
         pod = await self.get(name)
         assert pod is not None
-        return next((one for one in pod.status.conditions if one.type == kind), None)
+        return next((condition for condition in pod.status.conditions if condition.type == kind), None)
 
 
 @asynccontextmanager
 async def running(
     config: SchedulerConfig | None = None, runtime_config: Mapping[str, bool] | None = None
 ) -> AsyncIterator[Running]:
-    async with cluster(runtime_config) as made:
-        client = made.client
+    async with cluster(runtime_config) as served:
+        client = served.client
         await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace=NAMESPACE)))
         user = UserInfo("system:kube-scheduler", groups=(AUTHENTICATED,))
-        own = Client(transport=made.transport.as_user(user), clock=made.clock, component="kube-scheduler")
-        scheduler = make_scheduler(client=own, clock=made.clock, config=config)
-        forget = made.clock.on_idle(scheduler.activity.idle)
+        own = Client(transport=served.transport.as_user(user), clock=served.clock, component="kube-scheduler")
+        scheduler = make_scheduler(client=own, clock=served.clock, config=config)
+        forget = served.clock.on_idle(scheduler.activity.idle)
         try:
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(scheduler.run())
-                await made.clock.settle()
-                yield Running(made, scheduler)
+                await served.clock.settle()
+                yield Running(served, scheduler)
                 task.cancel()
         finally:
             forget()

@@ -19,7 +19,7 @@ from sampan.machinery.object_key import key_of
 from sampan.scheduler.queue.scheduling_queue import QueuedPodInfo
 from tests.scheduler.running_scheduler import running
 
-NODES, EACH = 3000, 3
+NODES, PODS_PER_NODE = 3000, 3
 LONGEST_S = 0.05
 
 
@@ -64,10 +64,10 @@ def test_a_large_cluster() -> None:
                 )
                 budgets._put(key_of(budget), budget)
             there = [node(number) for number in range(NODES)]
-            for found in there:
-                nodes._cache.put(key_of(found), found)
-            homes = [found.metadata.name for found in there]
-            full = [pod(f"{home}-{at}", home, "1300m", 0) for home in homes for at in range(EACH)]
+            for node_ in there:
+                nodes._cache.put(key_of(node_), node_)
+            homes = [node.metadata.name for node in there]
+            full = [pod(f"{home}-{at}", home, "1300m", 0) for home in homes for at in range(PODS_PER_NODE)]
             gc.collect()
             gc.freeze()
             stop = asyncio.Event()
@@ -75,8 +75,8 @@ def test_a_large_cluster() -> None:
             await asyncio.sleep(0)
             stops = [await nodes.follow(scheduler.event_handlers.on_node)]
             table = scheduler.table
-            for at, one in enumerate(full):
-                table.add_pod(scheduler.pods.info(one), one.spec.nodeName)
+            for at, pod_ in enumerate(full):
+                table.add_pod(scheduler.pods.info(pod_), pod_.spec.nodeName)
                 if not at % 100:
                     await asyncio.sleep(0)
             assert table.count == NODES

@@ -26,17 +26,17 @@ def value(text: str, start: str) -> float:
 
 def test_attempts_and_queues() -> None:
     async def main() -> None:
-        async with cluster() as made:
+        async with cluster() as served:
             metrics = Metrics()
             scheduler = make_scheduler(
-                client=made.make_client("s"), clock=made.clock, metrics=SchedulerMetrics(metrics)
+                client=served.make_client("s"), clock=served.clock, metrics=SchedulerMetrics(metrics)
             )
-            forget = made.clock.on_idle(scheduler.activity.idle)
+            forget = served.clock.on_idle(scheduler.activity.idle)
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(scheduler.run())
-                await made.clock.settle()
-                found = Running(made, scheduler)
-                await prepare(found)
+                await served.clock.settle()
+                running = Running(served, scheduler)
+                await prepare(running)
                 text = metrics.text()
                 task.cancel()
             forget()
@@ -62,8 +62,8 @@ def test_attempts_and_queues() -> None:
         )
         failed = 'scheduler_queue_incoming_pods_total{queue="unschedulable",event="ScheduleAttemptFailure"}'
         assert value(text, failed) == 1
-        asked = 'scheduler_plugin_evaluation_total{plugin="NodeResourcesFit",extension_point="Filter"'
-        assert value(text, asked + ',profile="default-scheduler"}') % SAMPLE_INTERVAL == 0
+        prefix = 'scheduler_plugin_evaluation_total{plugin="NodeResourcesFit",extension_point="Filter"'
+        assert value(text, prefix + ',profile="default-scheduler"}') % SAMPLE_INTERVAL == 0
         for point in ("Reserve", "Permit"):
             labels = f'{{extension_point="{point}",status="Success",profile="default-scheduler"}}'
             assert (
@@ -72,14 +72,14 @@ def test_attempts_and_queues() -> None:
             )
         assert value(text, 'scheduler_cache_size{type="assumed_pods"}') == 0
 
-    async def prepare(found: Running) -> None:
+    async def prepare(running: Running) -> None:
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-        await found.cluster.client.of(ServiceAccount).create(account)
-        await found.node("a", pods="110")
+        await running.cluster.client.of(ServiceAccount).create(account)
+        await running.node("a", pods="110")
         for number in range(SAMPLE_INTERVAL + 1):
-            await found.create(found.pod(f"p{number}", cpu="1m"))
-        await found.create(found.pod("big", cpu="100"))
-        await found.settle()
+            await running.create(running.pod(f"p{number}", cpu="1m"))
+        await running.create(running.pod("big", cpu="100"))
+        await running.settle()
 
     asyncio.run(main())
 
@@ -167,15 +167,15 @@ def two_schedulers() -> SchedulerConfig:
 
 
 async def test_several_schedulers_in_one_process() -> None:
-    async with running(two_schedulers()) as found:
+    async with running(two_schedulers()) as scheduler:
         for name in ("a", "b"):
-            await found.node(name)
+            await scheduler.node(name)
         for number in range(4):
-            pod = found.pod(f"p{number}", cpu="500m")
+            pod = scheduler.pod(f"p{number}", cpu="500m")
             pod.spec.schedulerName = "packing"
-            await found.create(pod)
-        assert len(set(await found.where(*(f"p{number}" for number in range(4))))) == 1
-        await found.create(found.pod("usual"))
-        assert await found.where("usual") != await found.where("p0")
-        (event,) = [one for one in await found.events("Scheduled") if one.regarding.name == "p0"]
+            await scheduler.create(pod)
+        assert len(set(await scheduler.where(*(f"p{number}" for number in range(4))))) == 1
+        await scheduler.create(scheduler.pod("usual"))
+        assert await scheduler.where("usual") != await scheduler.where("p0")
+        (event,) = [event for event in await scheduler.events("Scheduled") if event.regarding.name == "p0"]
         assert event.reportingController == "packing"

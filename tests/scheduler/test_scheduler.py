@@ -11,7 +11,7 @@ from sampan.scheduler.framework import Code, CycleState, Handle, NodeView, Plugi
 from tests.scheduler.running_scheduler import NAMESPACE, Running, running
 
 
-async def test_pods_are_spread_and_told() -> None:
+async def test_pods_are_spread_and_have_events() -> None:
     async with running() as cluster:
         for name in ("a", "b", "c"):
             await cluster.node(name)
@@ -19,7 +19,7 @@ async def test_pods_are_spread_and_told() -> None:
             await cluster.create(cluster.pod(f"p{number}"))
         assert await cluster.where(*(f"p{number}" for number in range(6))) == ["a", "b", "c"] * 2
         assert (await cluster.condition("p0")).status == "True"
-        (event,) = [found for found in await cluster.events("Scheduled") if found.regarding.name == "p0"]
+        (event,) = [event for event in await cluster.events("Scheduled") if event.regarding.name == "p0"]
         assert event.note == "Successfully assigned default/p0 to a"
         assert (event.type, event.action, event.reportingController) == ("Normal", "Binding", "default-scheduler")
         decision = cluster.scheduler.history.of(event.regarding.uid)
@@ -35,15 +35,15 @@ async def test_why_a_pod_waits_and_what_wakes_it() -> None:
         await cluster.node("a")
         await cluster.node("b", taints=[Taint(key="k", value="v", effect="NoSchedule")], cpu="16")
         await cluster.cluster.clock.advance(15)
-        found = await cluster.condition("big")
-        assert (found.status, found.reason) == ("False", "Unschedulable")
-        assert found.message == (
+        condition = await cluster.condition("big")
+        assert (condition.status, condition.reason) == ("False", "Unschedulable")
+        assert condition.message == (
             "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s). "
             "no new claims to deallocate, "
             "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
         )
-        told = [event.note for event in await cluster.events("FailedScheduling")]
-        assert found.message in told
+        notes = [event.note for event in await cluster.events("FailedScheduling")]
+        assert condition.message in notes
         attempts = _attempts(cluster, await cluster.get("big"))
         await cluster.cluster.client.of(Node).patch("a", {"metadata": {"annotations": {"x": "y"}}})
         await cluster.cluster.clock.advance(30)
@@ -78,9 +78,9 @@ async def test_a_pod_with_gates_waits_for_them() -> None:
 async def test_room_is_made_for_what_matters_more() -> None:
     async with running() as cluster:
         for name, value in (("low", 10), ("high", 1000)):
-            made = PriorityClass(value=value)
-            made.metadata.name = name
-            await cluster.cluster.client.of(PriorityClass).create(made)
+            priority_class = PriorityClass(value=value)
+            priority_class.metadata.name = name
+            await cluster.cluster.client.of(PriorityClass).create(priority_class)
         await cluster.node("a", cpu="2")
         await cluster.node("b", cpu="2")
         for number, cpu in enumerate(("1500m", "1", "900m")):
@@ -130,8 +130,8 @@ async def test_a_binding_that_fails_is_taken_back_and_tried_again() -> None:
         await cluster.node("a", cpu="1")
         await cluster.create(cluster.pod("p", cpu="1"))
         await cluster.settle()
-        found = await cluster.condition("p")
-        assert (found.reason, found.message) == ("SchedulerError", 'running Bind plugin "Stubborn": not now')
+        condition = await cluster.condition("p")
+        assert (condition.reason, condition.message) == ("SchedulerError", 'running Bind plugin "Stubborn": not now')
         assert not cluster.scheduler.table.requested.any()
         await cluster.cluster.clock.advance(20)
         assert await cluster.where("p") == ["a"]
@@ -180,8 +180,8 @@ async def test_pods_that_wait_for_permission() -> None:
                 waiting.allow("Waits")
         assert await cluster.where("wait-allowed", "wait-too-long") == ["a", ""]
         await cluster.cluster.clock.advance(11)
-        found = await cluster.condition("wait-too-long")
-        assert found.message == (
+        condition = await cluster.condition("wait-too-long")
+        assert condition.message == (
             "0/1 nodes are available: 1 rejected due to timeout after waiting 10s at plugin Waits."
         )
 
@@ -248,7 +248,7 @@ async def test_a_second_scheduler_for_the_same_pods_does_no_harm() -> None:
                 await cluster.create(cluster.pod(f"p{number}", cpu="1"))
             await cluster.cluster.clock.advance(30)
             assert "" not in await cluster.where(*(f"p{number}" for number in range(8)))
-            for found in (other, cluster.scheduler):
-                assert len(found.queue) == 0
-                assert int(found.table.requested[0].sum()) == 8000
+            for scheduler in (other, cluster.scheduler):
+                assert len(scheduler.queue) == 0
+                assert int(scheduler.table.requested[0].sum()) == 8000
             task.cancel()

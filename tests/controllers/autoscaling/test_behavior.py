@@ -56,8 +56,8 @@ def test_without_rules(current: int, desired: int, expected: int, reason: str) -
     ],
 )
 def test_rates_of_more(rules: dict[str, Any], current: int, desired: int, expected: int, reason: str) -> None:
-    found = with_rules(behavior(up=rules), ScaleEvents(), current=current, desired=desired, least=1, most=30, now=0)
-    assert found[:2] == (expected, reason)
+    limited = with_rules(behavior(up=rules), ScaleEvents(), current=current, desired=desired, least=1, most=30, now=0)
+    assert limited[:2] == (expected, reason)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_rates_of_more(rules: dict[str, Any], current: int, desired: int, expect
     ],
 )
 def test_rates_of_fewer(rules: dict[str, Any], expected: int, reason: str) -> None:
-    found = with_rules(behavior(down=rules), ScaleEvents(), current=10, desired=1, least=3, most=30, now=0)
-    assert found[:2] == (expected, reason)
+    limited = with_rules(behavior(down=rules), ScaleEvents(), current=10, desired=1, least=3, most=30, now=0)
+    assert limited[:2] == (expected, reason)
 
 
 def test_what_was_done_in_the_period_counts() -> None:
@@ -111,9 +111,9 @@ def test_windows_of_a_behavior() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 50)), min_size=1, max_size=20))
 def test_the_highest_of_the_window_is_what_a_walk_finds(steps: list[tuple[int, int]]) -> None:
-    known, said, now = Recommendations(100), list[tuple[float, int]](), 0.0
+    known, recommended, now = Recommendations(100), list[tuple[float, int]](), 0.0
     for pause_s, desired in steps:
         now += pause_s
-        said.append((now, desired))
-        expected = max(replicas for time, replicas in said if time >= now - 100)
+        recommended.append((now, desired))
+        expected = max(replicas for time, replicas in recommended if time >= now - 100)
         assert known.highest(desired, now).replicas == expected

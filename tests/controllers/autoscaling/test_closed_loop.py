@@ -25,13 +25,13 @@ class SharedLoad:
         self._cluster, self.milli = cluster, 0
 
     async def resource(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
-        found = [
+        listed = [
             pod for pod in (await self._cluster.client.of(Pod).list(IN_DEFAULT)).items if pod.status.phase == "Running"
         ]
-        if not found:
+        if not listed:
             raise MetricsUnavailable("no metrics returned from resource metrics API")
         now = self._cluster.clock.now()
-        return {pod.metadata.name: PodMetric(self.milli // len(found), now) for pod in found}
+        return {pod.metadata.name: PodMetric(self.milli // len(listed), now) for pod in listed}
 
     async def of_pods(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics:
         raise MetricsUnavailable("not here")

@@ -35,8 +35,10 @@ class Scaled:
             "spec": {"containers": [{"name": "c", "image": "i"}]},
         }
         meta = {"name": "web", "namespace": "default"}
-        made = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-        await self.cluster.client.of(Deployment).create(codec.from_value({"metadata": meta, "spec": made}, Deployment))
+        deployment_spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+        await self.cluster.client.of(Deployment).create(
+            codec.from_value({"metadata": meta, "spec": deployment_spec}, Deployment)
+        )
         await self.set_pods(replicas)
         await self.autoscale("web", **spec)
 
@@ -52,18 +54,18 @@ class Scaled:
                 **spec,
             },
         }
-        made = codec.from_value(value, HorizontalPodAutoscaler)
-        await self.cluster.client.of(HorizontalPodAutoscaler).create(made)
+        autoscaler = codec.from_value(value, HorizontalPodAutoscaler)
+        await self.cluster.client.of(HorizontalPodAutoscaler).create(autoscaler)
         await self.pass_s(wait_s)
 
     async def set_pods(self, count: int) -> None:
         client = self.cluster.client.of(Pod)
         for number in range(len(self.pods), count):
-            made = pod(f"web-{number}")
-            status, made.metadata.deletionTimestamp = codec.to_value(made.status), None
-            await client.create(made)
-            await client.patch(made.metadata.name, {"status": status}, "default", subresource="status")
-            self.pods.append(made.metadata.name)
+            new_pod = pod(f"web-{number}")
+            status, new_pod.metadata.deletionTimestamp = codec.to_value(new_pod.status), None
+            await client.create(new_pod)
+            await client.patch(new_pod.metadata.name, {"status": status}, "default", subresource="status")
+            self.pods.append(new_pod.metadata.name)
         while len(self.pods) > count:
             await client.delete(self.pods.pop(), "default")
 
@@ -79,11 +81,13 @@ class Scaled:
         return await self.cluster.client.of(HorizontalPodAutoscaler).get("web", "default")
 
     async def conditions(self) -> dict[str, tuple[str, str]]:
-        return {each.type: (each.status, each.reason) for each in (await self.hpa()).status.conditions}
+        return {
+            condition.type: (condition.status, condition.reason) for condition in (await self.hpa()).status.conditions
+        }
 
     async def events(self) -> list[tuple[str, str]]:
-        found = (await self.cluster.client.of(Event).list(IN_DEFAULT)).items
-        return [(event.reason, event.message) for event in found]
+        events = (await self.cluster.client.of(Event).list(IN_DEFAULT)).items
+        return [(event.reason, event.message) for event in events]
 
     async def pass_s(self, seconds: float) -> None:
         await self.cluster.clock.advance(seconds)
@@ -105,8 +109,8 @@ async def test_more_load_more_replicas_less_load_fewer_after_the_window() -> Non
         status = (await c.hpa()).status
         assert (status.currentReplicas, status.desiredReplicas) == (2, 4)
         assert status.lastScaleTime is not None
-        told = "New size: 4; reason: cpu resource utilization (percentage of request) above target"
-        assert ("SuccessfulRescale", told) in await c.events()
+        message = "New size: 4; reason: cpu resource utilization (percentage of request) above target"
+        assert ("SuccessfulRescale", message) in await c.events()
         await c.set_pods(4)
         await c.use(50)
         assert await c.conditions() == {
@@ -137,7 +141,7 @@ async def test_the_status_tells_the_figures() -> None:
         (metric,) = (await c.hpa()).status.currentMetrics or []
         assert metric.resource is not None
         assert (metric.resource.current.averageUtilization, metric.resource.current.averageValue) == (52, "52m")
-        active = next(each for each in (await c.hpa()).status.conditions if each.type == "ScalingActive")
+        active = next(condition for condition in (await c.hpa()).status.conditions if condition.type == "ScalingActive")
         assert active.message == (
             "the HPA was able to successfully calculate a replica count from cpu resource utilization "
             "(percentage of request)"
@@ -168,7 +172,7 @@ async def test_nothing_is_scaled_from_zero() -> None:
 async def test_without_the_metrics_api_the_condition_says_so() -> None:
     async with scaled(figures=False) as c:
         await c.create(2)
-        active = next(each for each in (await c.hpa()).status.conditions if each.type == "ScalingActive")
+        active = next(condition for condition in (await c.hpa()).status.conditions if condition.type == "ScalingActive")
         assert (active.status, active.reason) == ("False", "FailedGetResourceMetric")
         why = (
             "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from "
@@ -177,8 +181,10 @@ async def test_without_the_metrics_api_the_condition_says_so() -> None:
         assert active.message == f"the HPA was unable to compute the replica count: {why}"
         events = await c.events()
         assert ("FailedGetResourceMetric", why) in events
-        told = f"invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: {why}"
-        assert ("FailedComputeMetricsReplicas", told) in events
+        message = (
+            f"invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: {why}"
+        )
+        assert ("FailedComputeMetricsReplicas", message) in events
 
 
 SERVICE = {"kind": "Service", "name": "front", "apiVersion": "v1"}
@@ -329,8 +335,8 @@ async def test_pods_with_two_masters() -> None:
         await c.autoscale("other")
         await c.use(100)
         assert (await c.conditions())["ScalingActive"] == ("False", "AmbiguousSelector")
-        told = "pods by selector app=web are controlled by multiple HPAs: [{other default} {web default}]"
-        assert ("AmbiguousSelector", told) in await c.events()
+        message = "pods by selector app=web are controlled by multiple HPAs: [{other default} {web default}]"
+        assert ("AmbiguousSelector", message) in await c.events()
 
 
 async def test_the_second_run_writes_nothing() -> None:

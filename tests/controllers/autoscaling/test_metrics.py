@@ -25,8 +25,8 @@ WHEN = "1970-01-01T00:01:40Z"
 class Answers:
     """A transport that knows some paths."""
 
-    def __init__(self, answers: Mapping[str, Any]) -> None:
-        self._answers = answers
+    def __init__(self, responses: Mapping[str, Any]) -> None:
+        self._answers = responses
         self.asked: list[Request] = []
 
     async def send(self, request: Request) -> Response:
@@ -42,8 +42,8 @@ class Answers:
         return
 
 
-def source(answers: Mapping[str, Any]) -> tuple[ApiMetrics, Answers]:
-    transport = Answers(answers)
+def source(responses: Mapping[str, Any]) -> tuple[ApiMetrics, Answers]:
+    transport = Answers(responses)
     return ApiMetrics(Client(transport=transport, clock=VirtualClock(), component="test")), transport
 
 
@@ -67,14 +67,14 @@ USE = {
 
 
 def test_what_pods_use() -> None:
-    found, transport = source(USE)
-    assert asyncio.run(found.resource("cpu", "default", PODS, "")) == {
+    metrics, transport = source(USE)
+    assert asyncio.run(metrics.resource("cpu", "default", PODS, "")) == {
         "a": PodMetric(1100, 100.0, 30.0),
         "b": PodMetric(1, 100.0, 30.0),
     }
     assert transport.asked[0].query == [("labelSelector", "app=web")]
-    assert list(asyncio.run(found.resource("memory", "default", PODS, ""))) == []
-    assert asyncio.run(found.resource("cpu", "default", PODS, "d")) == {"a": PodMetric(1000, 100.0, 30.0)}
+    assert list(asyncio.run(metrics.resource("memory", "default", PODS, ""))) == []
+    assert asyncio.run(metrics.resource("cpu", "default", PODS, "d")) == {"a": PodMetric(1000, 100.0, 30.0)}
 
 
 CUSTOM = "/apis/custom.metrics.k8s.io"
@@ -87,9 +87,11 @@ def value(name: str, amount: str, **more: Any) -> dict[str, Any]:
 
 def test_custom_metrics_of_pods() -> None:
     path = f"{CUSTOM}/v1beta2/namespaces/default/pods/*/hits"
-    found, transport = source({CUSTOM: VERSIONS, path: {"items": [value("a", "2"), value("b", "1k", windowSeconds=5)]}})
-    said = asyncio.run(found.of_pods("hits", "default", PODS, labels.parse("verb=get")))
-    assert said == {"a": PodMetric(2000, 100.0, 60.0), "b": PodMetric(1_000_000, 100.0, 5.0)}
+    metrics, transport = source(
+        {CUSTOM: VERSIONS, path: {"items": [value("a", "2"), value("b", "1k", windowSeconds=5)]}}
+    )
+    values = asyncio.run(metrics.of_pods("hits", "default", PODS, labels.parse("verb=get")))
+    assert values == {"a": PodMetric(2000, 100.0, 60.0), "b": PodMetric(1_000_000, 100.0, 5.0)}
     assert transport.asked[-1].query == [("labelSelector", "app=web"), ("metricLabelSelector", "verb=get")]
 
 
@@ -97,39 +99,39 @@ def test_custom_metrics_of_an_object() -> None:
     groups = {"groups": [{"name": "apps", "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}]}
     apps = {"resources": [{"name": "deployments", "kind": "Deployment", "namespaced": True, "verbs": ["get"]}]}
     path = f"{CUSTOM}/v1beta2/namespaces/default/deployments.apps/web/hits"
-    answers = {
+    responses = {
         CUSTOM: VERSIONS,
         "/api": {},
         "/apis": groups,
         "/apis/apps/v1": apps,
         path: {"items": [value("web", "7")]},
     }
-    found, _ = source(answers)
+    metrics, _ = source(responses)
     described = CrossVersionObjectReference(kind="Deployment", name="web", apiVersion="apps/v1")
-    assert asyncio.run(found.of_object("hits", "default", described, labels.EVERYTHING)) == 7000
+    assert asyncio.run(metrics.of_object("hits", "default", described, labels.EVERYTHING)) == 7000
 
 
 def test_custom_metrics_of_the_namespace() -> None:
-    found, _ = source({CUSTOM: VERSIONS, f"{CUSTOM}/v1beta2/namespaces/default/metrics/hits": {"items": []}})
+    metrics, _ = source({CUSTOM: VERSIONS, f"{CUSTOM}/v1beta2/namespaces/default/metrics/hits": {"items": []}})
     described = CrossVersionObjectReference(kind="Namespace", name="default", apiVersion="v1")
     with pytest.raises(MetricsUnavailable, match="no metrics returned from custom metrics API"):
-        asyncio.run(found.of_object("hits", "default", described, labels.EVERYTHING))
+        asyncio.run(metrics.of_object("hits", "default", described, labels.EVERYTHING))
 
 
 def test_external_metrics() -> None:
     path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/jobs"
-    found, transport = source({path: {"items": [{"value": "3"}, {"value": "500m"}]}})
-    assert asyncio.run(found.external("jobs", "default", labels.parse("queue=fast"))) == [3000, 500]
+    metrics, transport = source({path: {"items": [{"value": "3"}, {"value": "500m"}]}})
+    assert asyncio.run(metrics.external("jobs", "default", labels.parse("queue=fast"))) == [3000, 500]
     assert transport.asked[-1].query == [("labelSelector", "queue=fast")]
 
 
 def test_what_is_not_served() -> None:
-    found, _ = source({})
+    metrics, _ = source({})
     with pytest.raises(MetricsUnavailable) as caught:
-        asyncio.run(found.resource("cpu", "default", PODS, ""))
+        asyncio.run(metrics.resource("cpu", "default", PODS, ""))
     assert str(caught.value) == (
         "unable to fetch metrics from resource metrics API: "
         "the server could not find the requested resource (get pods.metrics.k8s.io)"
     )
     with pytest.raises(MetricsUnavailable, match=r"no custom metrics API \(custom.metrics.k8s.io\) registered"):
-        asyncio.run(found.of_pods("hits", "default", PODS, labels.EVERYTHING))
+        asyncio.run(metrics.of_pods("hits", "default", PODS, labels.EVERYTHING))

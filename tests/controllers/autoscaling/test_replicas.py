@@ -51,8 +51,8 @@ def use(**values: int) -> dict[str, PodMetric]:
 def test_utilization(values: list[int], target: int, expected: int, percent: int) -> None:
     pods = [pod(f"p{number}") for number in range(len(values))]
     metrics = {f"p{number}": PodMetric(value, NOW) for number, value in enumerate(values)}
-    answer = by_utilization(situation(pods), metrics, target, "cpu", "")
-    assert (answer.replicas, answer.utilization) == (expected, percent)
+    estimate = by_utilization(situation(pods), metrics, target, "cpu", "")
+    assert (estimate.replicas, estimate.utilization) == (expected, percent)
 
 
 def test_missing_pods_slow_a_change_down() -> None:
@@ -95,7 +95,7 @@ def test_who_counts(newcomer: Pod, unready: bool, ignored: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pods", "metrics", "told"),
+    ("pods", "metrics", "message"),
     [
         ([], use(a=1), "no pods returned by selector while calculating replica count"),
         ([pod("a", phase="Pending")], use(a=1), "did not receive metrics for targeted pods (pods might be unready)"),
@@ -103,10 +103,10 @@ def test_who_counts(newcomer: Pod, unready: bool, ignored: bool) -> None:
         ([pod("a")], use(b=1), "no metrics returned matched known pods"),
     ],
 )
-def test_what_cannot_be_counted(pods: list[Pod], metrics: dict[str, PodMetric], told: str) -> None:
+def test_what_cannot_be_counted(pods: list[Pod], metrics: dict[str, PodMetric], message: str) -> None:
     with pytest.raises(MetricsUnavailable) as caught:
         by_utilization(situation(pods), metrics, 50, "cpu", "")
-    assert str(caught.value) == told
+    assert str(caught.value) == message
 
 
 def test_a_container_that_there_is_not() -> None:
@@ -125,8 +125,8 @@ def test_one_value_for_all(usage: int, target: int, current: int, expected: int)
     ("usage", "target", "current", "expected", "average"), [(20, 10, 2, 2, 10), (55, 10, 2, 6, 28), (5, 10, 0, 1, 5)]
 )
 def test_one_value_shared_out(usage: int, target: int, current: int, expected: int, average: int) -> None:
-    answer = by_value_per_pod(situation([], current), usage, target)
-    assert (answer.replicas, answer.average) == (expected, average)
+    estimate = by_value_per_pod(situation([], current), usage, target)
+    assert (estimate.replicas, estimate.average) == (expected, average)
 
 
 # -- the oracle ----------------------------------------------------------------------------------------------------
@@ -136,9 +136,9 @@ States = list[tuple[str, int]]
 states = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 500)), min_size=1, max_size=8)
 
 
-def cluster_of(found: States) -> tuple[list[Pod], dict[str, PodMetric]]:
+def cluster_of(states: States) -> tuple[list[Pod], dict[str, PodMetric]]:
     pods, metrics = [], {}
-    for number, (kind, value) in enumerate(found):
+    for number, (kind, value) in enumerate(states):
         name = f"p{number}"
         phase = {"pending": "Pending", "failed": "Failed"}.get(kind, "Running")
         pods.append(pod(name, phase=phase, ready=kind != "cold", started_s=60, changed_s=60))
@@ -147,13 +147,13 @@ def cluster_of(found: States) -> tuple[list[Pod], dict[str, PodMetric]]:
     return pods, metrics
 
 
-def oracle(found: States, current: int, target: int, tolerance: float) -> int | None:
+def oracle(states: States, current: int, target: int, tolerance: float) -> int | None:
     """A percentage of requests of 100 each, counted pod by pod."""
-    plain = [value for kind, value in found if kind == "plain"]
+    plain = [value for kind, value in states if kind == "plain"]
     if not plain:
         return None
-    missing = sum(kind == "missing" for kind, _ in found)
-    unready = sum(kind in ("pending", "cold") for kind, _ in found)
+    missing = sum(kind == "missing" for kind, _ in states)
+    unready = sum(kind in ("pending", "cold") for kind, _ in states)
 
     def ratio_of(values: list[int]) -> float:
         return (sum(values) * 100 // (100 * len(values))) / target
@@ -172,22 +172,22 @@ def oracle(found: States, current: int, target: int, tolerance: float) -> int | 
     again = ratio_of(values)
     if is_near(again) or (ratio < 1 < again) or (again < 1 < ratio):
         return current
-    wanted = math.ceil(again * len(values))
-    if (again < 1 and wanted > current) or (again > 1 and wanted < current):
+    expected = math.ceil(again * len(values))
+    if (again < 1 and expected > current) or (again > 1 and expected < current):
         return current
-    return wanted
+    return expected
 
 
 @given(states, st.integers(1, 20), st.integers(1, 150), st.sampled_from([0.0, 0.1, 0.5]))
-def test_the_decision_is_the_oracles(found: States, current: int, target: int, tolerance: float) -> None:
-    pods, metrics = cluster_of(found)
-    expected = oracle(found, current, target, tolerance)
-    asked = situation(pods, current, tolerance=tolerance)
+def test_the_decision_is_the_oracles(states: States, current: int, target: int, tolerance: float) -> None:
+    pods, metrics = cluster_of(states)
+    expected = oracle(states, current, target, tolerance)
+    situation_ = situation(pods, current, tolerance=tolerance)
     if expected is None:
         with pytest.raises(MetricsUnavailable):
-            by_utilization(asked, metrics, target, "cpu", "")
+            by_utilization(situation_, metrics, target, "cpu", "")
     else:
-        assert by_utilization(asked, metrics, target, "cpu", "").replicas == expected
+        assert by_utilization(situation_, metrics, target, "cpu", "").replicas == expected
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=8), st.integers(1, 5000))
@@ -195,5 +195,5 @@ def test_more_use_never_asks_for_fewer(values: list[int], target: int) -> None:
     pods = [pod(f"p{number}") for number in range(len(values))]
     metrics = {f"p{number}": PodMetric(value, NOW) for number, value in enumerate(values)}
     more = {name: PodMetric(metric.value * 2, NOW) for name, metric in metrics.items()}
-    one, two = (by_average(situation(pods, tolerance=0.0), each, target).replicas for each in (metrics, more))
-    assert two >= one
+    first, second = (by_average(situation(pods, tolerance=0.0), values, target).replicas for values in (metrics, more))
+    assert second >= first

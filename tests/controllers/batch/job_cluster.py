@@ -29,9 +29,9 @@ class JobCluster:
     cluster: Cluster
 
     async def create(self, name: str = "work", **spec: Any) -> Job:
-        made = await self.cluster.client.of(Job).create(job(name, **spec))
+        created_job = await self.cluster.client.of(Job).create(job(name, **spec))
         await self.pass_s(0)
-        return made
+        return created_job
 
     async def get(self, name: str = "work") -> Job:
         return await self.cluster.client.of(Job).get(name, "default")
@@ -44,12 +44,14 @@ class JobCluster:
         await self.pass_s(0)
 
     async def conditions(self, name: str = "work") -> list[tuple[str, str, str]]:
-        return [(each.type, each.status, each.reason) for each in (await self.status(name)).conditions]
+        return [
+            (condition.type, condition.status, condition.reason) for condition in (await self.status(name)).conditions
+        ]
 
     async def pods(self) -> Sequence[Pod]:
         """Those that are not being deleted, oldest names first."""
-        found = (await self.cluster.client.of(Pod).list(IN_DEFAULT)).items
-        return sorted((pod for pod in found if not pod.metadata.deletionTimestamp), key=lambda pod: pod.metadata.name)
+        pods = (await self.cluster.client.of(Pod).list(IN_DEFAULT)).items
+        return sorted((pod for pod in pods if not pod.metadata.deletionTimestamp), key=lambda pod: pod.metadata.name)
 
     async def active(self) -> list[Pod]:
         return [pod for pod in await self.pods() if pod.status.phase in ("Pending", "Running")]
@@ -76,8 +78,8 @@ class JobCluster:
         await self.cluster.clock.advance(seconds)
 
     async def events(self) -> list[tuple[str, str, str]]:
-        found = (await self.cluster.client.of(Event).list(IN_DEFAULT)).items
-        return [(event.type, event.reason, event.message) for event in found]
+        events = (await self.cluster.client.of(Event).list(IN_DEFAULT)).items
+        return [(event.type, event.reason, event.message) for event in events]
 
     async def reasons(self) -> list[str]:
         return [reason for _, reason, _ in await self.events()]

@@ -39,8 +39,8 @@ def test_a_job_must_say_when_it_finished() -> None:
 
 
 async def names(c: JobCluster) -> list[str]:
-    found = (await c.cluster.client.of(Job).list(IN_DEFAULT)).items
-    return names_of([job for job in found if job.metadata.deletionTimestamp is None])
+    jobs = (await c.cluster.client.of(Job).list(IN_DEFAULT)).items
+    return names_of([job for job in jobs if job.metadata.deletionTimestamp is None])
 
 
 async def test_jobs_go_when_it_is_time() -> None:

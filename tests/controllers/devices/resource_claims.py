@@ -17,10 +17,10 @@ ALLOCATION: dict[str, Any] = {
 
 
 def claiming(name: str = "p", *, node: str = "", claim: str = "", template: str = "") -> Pod:
-    said = {"resourceClaimName": claim} if claim else {"resourceClaimTemplateName": template or "t"}
+    fields = {"resourceClaimName": claim} if claim else {"resourceClaimTemplateName": template or "t"}
     spec: dict[str, Any] = {
         "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
-        "resourceClaims": [{"name": "gpu", **said}],
+        "resourceClaims": [{"name": "gpu", **fields}],
     }
     if node:
         spec["nodeName"] = node
@@ -49,12 +49,12 @@ class Stage:
     async def allocate(self, name: str, *pods: Pod, results: list[Any] | None = None) -> None:
         """As the scheduler does it."""
         await self.claims.patch(name, {"metadata": {"finalizers": [FINALIZER]}}, "default")
-        found = await self.claims.get(name, "default")
+        claim = await self.claims.get(name, "default")
         consumers = [{"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid} for pod in pods]
         allocation = {"devices": {"results": results}} if results else ALLOCATION
         value = {"allocation": allocation, "reservedFor": consumers}
-        found = codec.from_value({**codec.to_value(found), "status": value}, ResourceClaim)
-        await self.claims.update_status(found)
+        claim = codec.from_value({**codec.to_value(claim), "status": value}, ResourceClaim)
+        await self.claims.update_status(claim)
         await self.settle()
 
     async def get(self, name: str) -> ResourceClaim:

@@ -20,7 +20,7 @@ BY_TEMPLATE = PodResourceClaim(name="b", resourceClaimTemplateName="t")
 
 
 @pytest.mark.parametrize(
-    ("wanted", "status", "name"),
+    ("expected", "status", "name"),
     [
         (BY_NAME, {}, "mine"),
         (BY_TEMPLATE, {}, ""),
@@ -28,8 +28,8 @@ BY_TEMPLATE = PodResourceClaim(name="b", resourceClaimTemplateName="t")
         (BY_TEMPLATE, {"resourceClaimStatuses": [{"name": "b"}]}, None),
     ],
 )
-def test_names(wanted: PodResourceClaim, status: dict[str, Any], name: str | None) -> None:
-    assert pod_claims.claim_name(pod(status), wanted) == name
+def test_names(expected: PodResourceClaim, status: dict[str, Any], name: str | None) -> None:
+    assert pod_claims.claim_name(pod(status), expected) == name
 
 
 def test_the_claim_of_extended_resources_counts() -> None:
@@ -40,11 +40,11 @@ def test_the_claim_of_extended_resources_counts() -> None:
 def test_made_from_a_template() -> None:
     spec = {"metadata": {"labels": {"l": "1"}, "annotations": {"n": "2"}}, "spec": {"devices": {}}}
     template = codec.from_value({"metadata": {"name": "t"}, "spec": spec}, ResourceClaimTemplate)
-    made = pod_claims.claim_from(template, pod(), BY_TEMPLATE)
-    assert made.metadata.generateName == "p-b-"
-    assert made.metadata.labels == {"l": "1"}
-    assert made.metadata.annotations == {"n": "2", "resource.kubernetes.io/pod-claim-name": "b"}
-    (owner,) = made.metadata.ownerReferences
+    claim = pod_claims.claim_from(template, pod(), BY_TEMPLATE)
+    assert claim.metadata.generateName == "p-b-"
+    assert claim.metadata.labels == {"l": "1"}
+    assert claim.metadata.annotations == {"n": "2", "resource.kubernetes.io/pod-claim-name": "b"}
+    (owner,) = claim.metadata.ownerReferences
     assert (owner.kind, owner.name, owner.uid, owner.controller, owner.blockOwnerDeletion) == (
         "Pod",
         "p",
@@ -52,7 +52,7 @@ def test_made_from_a_template() -> None:
         True,
         None,
     )
-    assert pod_claims.is_made_for(made, pod())
+    assert pod_claims.is_made_for(claim, pod())
 
 
 def test_long_names_keep_a_part_of_both() -> None:
@@ -72,9 +72,9 @@ def test_long_names_keep_a_part_of_both() -> None:
     ],
 )
 def test_done(phase: str, node: str, deleted: str | None, is_done: bool) -> None:
-    found = pod({"phase": phase}, nodeName=node)
-    found.metadata.deletionTimestamp = deleted
-    assert pod_claims.is_done(found) == is_done
+    new_pod = pod({"phase": phase}, nodeName=node)
+    new_pod.metadata.deletionTimestamp = deleted
+    assert pod_claims.is_done(new_pod) == is_done
 
 
 def test_a_full_claim_takes_no_more() -> None:

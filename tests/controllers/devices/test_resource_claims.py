@@ -22,17 +22,17 @@ async def stage() -> AsyncIterator[Stage]:
         yield Stage(c)
 
 
-async def test_a_claim_is_made_and_told_of() -> None:
+async def test_a_claim_is_created_and_named_in_the_pod_status() -> None:
     async with pod_cluster() as c:
         async with c.running(CONTROLLER):
             await c.client.of(ResourceClaimTemplate).create(template())
             pod = await c.client.of(Pod).create(claiming())
             await c.clock.advance(1)
-            (made,) = (await c.client.of(ResourceClaim).list()).items
-            assert made.metadata.name.startswith("p-gpu-")
-            assert made.metadata.ownerReferences[0].uid == pod.metadata.uid
-            (told,) = (await c.client.of(Pod).get("p", "default")).status.resourceClaimStatuses
-            assert (told.name, told.resourceClaimName) == ("gpu", made.metadata.name)
+            (claim,) = (await c.client.of(ResourceClaim).list()).items
+            assert claim.metadata.name.startswith("p-gpu-")
+            assert claim.metadata.ownerReferences[0].uid == pod.metadata.uid
+            (claim_status,) = (await c.client.of(Pod).get("p", "default")).status.resourceClaimStatuses
+            assert (claim_status.name, claim_status.resourceClaimName) == ("gpu", claim.metadata.name)
         await second_run_writes_nothing(c, CONTROLLER)
 
 
@@ -46,8 +46,8 @@ async def test_a_claim_that_somebody_deletes_is_made_again() -> None:
         await s.settle()
         (second,) = names_of((await s.claims.list()).items)
         assert second != first
-        (told,) = (await s.pods.get("p", "default")).status.resourceClaimStatuses
-        assert told.resourceClaimName == second
+        (claim_status,) = (await s.pods.get("p", "default")).status.resourceClaimStatuses
+        assert claim_status.resourceClaimName == second
 
 
 async def test_a_template_that_comes_late() -> None:
@@ -68,13 +68,13 @@ async def test_a_template_that_comes_late() -> None:
 async def test_the_last_pod_gives_a_claim_free() -> None:
     async with stage() as s:
         await s.claims.create(claim())
-        one = await s.pods.create(claiming("one", claim="c", node="n"))
-        two = await s.pods.create(claiming("two", claim="c", node="n"))
-        await s.allocate("c", one, two)
+        first = await s.pods.create(claiming("one", claim="c", node="n"))
+        second = await s.pods.create(claiming("two", claim="c", node="n"))
+        await s.allocate("c", first, second)
         assert len((await s.get("c")).status.reservedFor) == 2
         await s.finish("one")
         left = await s.get("c")
-        assert [each.name for each in left.status.reservedFor] == ["two"]
+        assert [consumer.name for consumer in left.status.reservedFor] == ["two"]
         assert left.status.allocation is not None
         await s.pods.delete("two", "default", options=NOW)
         await s.settle()
@@ -89,8 +89,8 @@ async def test_a_pod_that_was_put_on_a_node_is_reserved_for() -> None:
         await s.allocate("c", other)
         pod = await s.pods.create(claiming("p", claim="c", node="n"))
         await s.settle()
-        found = (await s.get("c")).status.reservedFor
-        assert [each.uid for each in found] == [other.metadata.uid, pod.metadata.uid]
+        consumers = (await s.get("c")).status.reservedFor
+        assert [consumer.uid for consumer in consumers] == [other.metadata.uid, pod.metadata.uid]
 
 
 async def test_the_claim_of_a_pod_that_is_done_goes() -> None:

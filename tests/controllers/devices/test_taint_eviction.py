@@ -28,7 +28,7 @@ TAINT = {"key": "broken", "value": "yes", "effect": "NoExecute", "timeAdded": BE
         ({}, [{"operator": "Equal", "effect": "NoExecute", "key": "broken", "value": "no"}], 0),
         ({}, [{"effect": "NoExecute", "key": "broken", "value": "yes", "tolerationSeconds": 60}], 60),
         ({}, [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -5}], 0),
-        ({}, [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": each} for each in (9, 7)], 7),
+        ({}, [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds} for seconds in (9, 7)], 7),
     ],
 )
 def test_when(taint: dict[str, Any], tolerations: list[Any], after_s: float | None) -> None:
@@ -45,9 +45,9 @@ def slice(name: str = "s", generation: int = 1, taints: list[Any] | None = None)
 
 
 def test_old_generations_do_not_count() -> None:
-    found = device_of([slice("old", 1, [TAINT]), slice("new", 2)], "0")
-    assert found is not None
-    assert found.taints == []
+    device = device_of([slice("old", 1, [TAINT]), slice("new", 2)], "0")
+    assert device is not None
+    assert device.taints == []
     assert device_of([slice()], "1") is None
 
 
@@ -64,9 +64,9 @@ async def started(c: Cluster, *tolerations: dict[str, Any]) -> Stage:
 
 async def taint(s: Stage, *taints: dict[str, Any]) -> None:
     slices = s.cluster.client.of(ResourceSlice)
-    found = await slices.get("s")
+    resource_slice = await slices.get("s")
     changed = slice(taints=list(taints))
-    changed.metadata = found.metadata
+    changed.metadata = resource_slice.metadata
     await slices.update(changed)
     await s.settle()
 
@@ -83,7 +83,7 @@ async def test_a_pod_goes_at_once() -> None:
         await taint(s, TAINT)
         pod: Pod = await s.pods.get("p", "default")
         assert pod.metadata.deletionTimestamp is not None
-        (condition,) = [each for each in pod.status.conditions if each.type == "DisruptionTarget"]
+        (condition,) = [condition for condition in pod.status.conditions if condition.type == "DisruptionTarget"]
         assert (condition.status, condition.reason) == ("True", "DeletionByDeviceTaintManager")
         assert await told(s) == ["Marking for deletion"]
 

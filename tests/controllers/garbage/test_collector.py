@@ -128,9 +128,9 @@ async def test_a_chain_goes_from_its_end_in_the_foreground() -> None:
 async def test_a_circle_does_not_wait_for_itself() -> None:
     async with cluster() as c, c.running(NAME):
         maps = c.client.of(ConfigMap)
-        made = {name: await maps.create(config_map(name)) for name in "abc"}
+        owners = {name: await maps.create(config_map(name)) for name in "abc"}
         for name, owner in (("a", "c"), ("b", "a"), ("c", "b")):
-            ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": made[owner].metadata.uid}
+            ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": owners[owner].metadata.uid}
             patch = {"metadata": {"ownerReferences": [{**ref, "blockOwnerDeletion": True}]}}
             await maps.patch(name, patch, "default")
         await c.clock.settle()
@@ -151,9 +151,9 @@ async def test_orphans_stay_without_their_owner() -> None:
             await maps.delete("a", "default", options=ORPHAN)
             await c.clock.settle()
             assert len(await left(c)) == 31
-            for found in (await maps.list(Selection(namespace="default"))).items:
-                owners = [ref.name for ref in found.metadata.ownerReferences]
-                assert owners == ([] if found.metadata.name == "b" else ["b"])
+            for kept in (await maps.list(Selection(namespace="default"))).items:
+                owners = [ref.name for ref in kept.metadata.ownerReferences]
+                assert owners == ([] if kept.metadata.name == "b" else ["b"])
         await second_run_writes_nothing(c, NAME)
 
 
@@ -183,7 +183,7 @@ async def test_what_names_an_owner_that_is_absent_goes(is_other: bool) -> None:
             assert graph_of(manager).size() == 0
 
 
-async def test_an_owner_in_another_namespace_is_none_and_that_is_told() -> None:
+async def test_an_owner_in_another_namespace_does_not_count_and_is_reported() -> None:
     async with cluster() as c, c.running(NAME):
         maps = c.client.of(ConfigMap)
         await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="n")))
@@ -283,17 +283,17 @@ def boat(name: str, *owners: OwnerReference) -> Unstructured:
 
 async def test_custom_objects_own_and_are_owned_and_let_go() -> None:
     async with cluster() as c, c.running(NAME):
-        made, maps = await serve_boats(c), c.client.of(ConfigMap)
-        first = await made.create(boat("first"))
+        boats, maps = await serve_boats(c), c.client.of(ConfigMap)
+        first = await boats.create(boat("first"))
         await maps.create(config_map("sail", owner_of(first)))
-        second = await made.create(boat("second", owner_of(first)))
+        second = await boats.create(boat("second", owner_of(first)))
         await maps.create(config_map("oar", owner_of(second)))
         await c.clock.settle()
-        await made.delete("first", "default", options=ORPHAN)
+        await boats.delete("first", "default", options=ORPHAN)
         await c.clock.settle()
         assert await left(c) == ["oar", "sail"]
-        assert (await made.get("second", "default")).metadata.ownerReferences == []
-        await made.delete("second", "default")
+        assert (await boats.get("second", "default")).metadata.ownerReferences == []
+        await boats.delete("second", "default")
         await c.clock.settle()
         assert await left(c) == ["sail"]
 
@@ -314,8 +314,8 @@ async def test_started_late_it_finds_everything() -> None:
         maps, secrets = c.client.of(ConfigMap), c.client.of(Secret)
         a = await maps.create(config_map("a"))
         for at in range(5):
-            made = Secret(metadata=ObjectMeta(name=f"s{at}", namespace="default", ownerReferences=[owner_of(a)]))
-            await secrets.create(made)
+            secret = Secret(metadata=ObjectMeta(name=f"s{at}", namespace="default", ownerReferences=[owner_of(a)]))
+            await secrets.create(secret)
         await maps.delete("a", "default", options=FOREGROUND)
         async with c.running(NAME):
             assert await left(c) == []
@@ -341,12 +341,12 @@ async def test_many_dependents_are_gone_within_a_second() -> None:
 async def test_an_owner_that_cannot_be_watched_is_asked_for_now_and_then() -> None:
     async with cluster() as c:
         c.server.registry.scheme.add(replace(BOATS, verbs=("create", "delete", "get", "list")))
-        made = c.client.resource(BOATS)
+        boats = c.client.resource(BOATS)
         async with c.running(NAME):
-            owner = await made.create(boat("first"))
+            owner = await boats.create(boat("first"))
             await c.client.of(ConfigMap).create(config_map("sail", owner_of(owner)))
             await c.clock.advance(1000)
             assert await left(c) == ["sail"]
-            await made.delete("first", "default")
+            await boats.delete("first", "default")
             await c.clock.advance(301)
             assert await left(c) == []

@@ -24,8 +24,8 @@ async def _make(client: Client, name: str, owner: ConfigMap | None = None) -> Co
         refs = [
             OwnerReference(apiVersion="v1", kind="ConfigMap", name=meta.name, uid=meta.uid, blockOwnerDeletion=True)
         ]
-    made = ConfigMap(metadata=ObjectMeta(name=name, namespace="default", ownerReferences=refs))
-    return await client.of(ConfigMap).create(made)
+    config_map = ConfigMap(metadata=ObjectMeta(name=name, namespace="default", ownerReferences=refs))
+    return await client.of(ConfigMap).create(config_map)
 
 
 async def _is_gone(client: Client, name: str) -> bool:

@@ -41,15 +41,15 @@ def owned(refs: Sequence[OwnerRef], *finalizers: str) -> Owned:
         pytest.param("", "", "w", True, Removal(Propagation.FOREGROUND), id="one waits for what has dependents"),
     ],
 )
-def test_verdicts(solid: str, absent: str, waiting: str, dependents: bool, expected: GarbageDecision) -> None:
+def test_decisions(solid: str, absent: str, waiting: str, dependents: bool, expected: GarbageDecision) -> None:
     owners = Owners([ref(u) for u in solid], [ref(u) for u in absent], [ref(u) for u in waiting])
     obj = owned([*owners.solid, *owners.absent, *owners.waiting])
     assert decide(obj, owners, has_dependents=dependents, dependent_waits=False) == expected
 
 
 def test_a_circle_is_broken() -> None:
-    found = decide(owned([ref("w")]), Owners(waiting=[ref("w")]), has_dependents=True, dependent_waits=True)
-    assert found == Removal(Propagation.FOREGROUND, unblocks=True)
+    decision = decide(owned([ref("w")]), Owners(waiting=[ref("w")]), has_dependents=True, dependent_waits=True)
+    assert decision == Removal(Propagation.FOREGROUND, unblocks=True)
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ def test_patches() -> None:
             "uid": "u",
         }
     }
-    one, two = OwnerReference(uid="a", blockOwnerDeletion=True, controller=True), OwnerReference(uid="b")
-    meta = ObjectMeta(resourceVersion="7", ownerReferences=[one, two])
-    assert remove_owners_merge_patch(meta, ["a"]) == {"metadata": {"resourceVersion": "7", "ownerReferences": [two]}}
+    first, second = OwnerReference(uid="a", blockOwnerDeletion=True, controller=True), OwnerReference(uid="b")
+    meta = ObjectMeta(resourceVersion="7", ownerReferences=[first, second])
+    assert remove_owners_merge_patch(meta, ["a"]) == {"metadata": {"resourceVersion": "7", "ownerReferences": [second]}}
     assert remove_owners_merge_patch(meta, ["a", "b"]) == {
         "metadata": {"resourceVersion": "7", "ownerReferences": None}
     }
-    (told,) = unblock_patch("u", [ref("a", True), ref("b")])["metadata"]["ownerReferences"]
-    assert (told["uid"], told["blockOwnerDeletion"]) == ("a", False)
+    (reference,) = unblock_patch("u", [ref("a", True), ref("b")])["metadata"]["ownerReferences"]
+    assert (reference["uid"], reference["blockOwnerDeletion"]) == ("a", False)
     refs = unblock_merge_patch(meta)["metadata"]["ownerReferences"]
     assert [(ref.controller, ref.blockOwnerDeletion) for ref in refs] == [(True, False), (None, False)]
     assert without(owned([], "a", "b"), "a") == {"metadata": {"resourceVersion": "7", "finalizers": ["b"]}}
@@ -89,9 +89,9 @@ def test_patches() -> None:
 def test_only_ownership_is_read() -> None:
     raw = b'{"kind":"X","metadata":{"name":"n","uid":"u","annotations":{"a":"b"},"managedFields":[{"x":1}],'
     raw += b'"ownerReferences":[{"uid":"o","name":"p","controller":true}]},"spec":{"deep":[1,{"a":2}]}}'
-    found = OWNERSHIP.decode(raw)
-    assert found.owners == (OwnerRef(name="p", uid="o"),)
-    assert not found.is_deleted
+    owned = OWNERSHIP.decode(raw)
+    assert owned.owners == (OwnerRef(name="p", uid="o"),)
+    assert not owned.is_deleted
     bookmark = OWNERSHIP.decode(b'{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}')
     assert "k8s.io/initial-events-end" in bookmark.metadata.annotations
-    assert "k8s.io/initial-events-end" not in found.metadata.annotations
+    assert "k8s.io/initial-events-end" not in owned.metadata.annotations

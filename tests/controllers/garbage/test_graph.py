@@ -117,7 +117,7 @@ def test_against_a_model(data: st.DataObject) -> None:
         owners = tuple(ref(*picked) for picked in data.draw(st.lists(st.sampled_from(uids), max_size=2, unique=True)))
         looks.graph.put(looks.maps, key, owned(uid, *owners))
         model[name] = (uid, owners)
-        for node in [found for found in looks.seen if found.is_virtual]:  # as the controller does
+        for node in [graph_node for graph_node in looks.seen if graph_node.is_virtual]:  # as the controller does
             present = model.get(node.key.name)
             if present is not None and present[0] == node.uid:
                 looks.graph.put(looks.maps, node.key, owned(present[0], *present[1]))
@@ -134,7 +134,7 @@ def _compare(looks: Looks, model: Mapping[str, tuple[str, tuple[OwnerRef, ...]]]
             if owner.name in model and model[owner.name][0] == owner.uid:
                 expected.setdefault(owner.name, set()).add(name)
     present = looks.maps.present
-    found = {k.name: {d.key.name for d in n.dependents} for k, n in present.items() if n.dependents}
-    assert found == expected
+    dependents = {k.name: {d.key.name for d in n.dependents} for k, n in present.items() if n.dependents}
+    assert dependents == expected
     assert {key.name for key in present} == {name for name in model if model[name][1] or name in expected}
     assert not looks.maps.virtual

@@ -40,8 +40,8 @@ class Chaos:
         owners = self._dice.sample(self._made, min(len(self._made), self._dice.choice((0, 0, 1, 1, 2, 3))))
         name = f"o{self._serial}"
         meta = ObjectMeta(name=name, namespace="default", ownerReferences=[self._named(ref) for ref in owners])
-        made = await self._c.client.of(kind).create(kind(metadata=meta))
-        self._made.append(OwnerReference(apiVersion="v1", kind=kind.__name__, name=name, uid=made.metadata.uid))
+        obj = await self._c.client.of(kind).create(kind(metadata=meta))
+        self._made.append(OwnerReference(apiVersion="v1", kind=kind.__name__, name=name, uid=obj.metadata.uid))
 
     def _named(self, ref: OwnerReference) -> OwnerReference:
         blocks = self._dice.choice((True, False, None))

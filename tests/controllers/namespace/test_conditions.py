@@ -10,20 +10,20 @@ THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 
 
 def told(conditions: list[NamespaceCondition]) -> list[tuple[str, str, str, str]]:
-    return [(found.type, found.status, found.reason, found.message) for found in conditions]
+    return [(condition.type, condition.status, condition.reason, condition.message) for condition in conditions]
 
 
 def of(
     outcome: DeletionResult, before: list[NamespaceCondition] | None = None, now: str = NOW
 ) -> list[NamespaceCondition]:
-    found = updated(before or [], outcome, now)
-    assert found is not None
-    return found
+    conditions = updated(before or [], outcome, now)
+    assert conditions is not None
+    return conditions
 
 
 def test_all_is_well() -> None:
-    found = of(DeletionResult())
-    assert told(found) == [
+    conditions = of(DeletionResult())
+    assert told(conditions) == [
         ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
         (
             "NamespaceDeletionGroupVersionParsingFailure",
@@ -45,7 +45,7 @@ def test_all_is_well() -> None:
             "All content-preserving finalizers finished",
         ),
     ]
-    assert updated(found, DeletionResult(), "later") is None
+    assert updated(conditions, DeletionResult(), "later") is None
 
 
 def test_all_is_wrong() -> None:
@@ -71,12 +71,14 @@ def test_all_is_wrong() -> None:
 
 
 def test_the_time_changes_with_the_status_alone() -> None:
-    one, two = (DeletionResult(remaining=Counter({("pods", ""): number})) for number in (1, 2))
-    before = of(one, now=THEN)
-    later = of(two, before)
-    assert {found.lastTransitionTime for found in later} == {THEN}
+    first, second = (DeletionResult(remaining=Counter({("pods", ""): number})) for number in (1, 2))
+    before = of(first, now=THEN)
+    later = of(second, before)
+    assert {condition.lastTransitionTime for condition in later} == {THEN}
     well = of(DeletionResult(), later)
-    assert [found.type for found in well if found.lastTransitionTime == NOW] == ["NamespaceContentRemaining"]
+    assert [condition.type for condition in well if condition.lastTransitionTime == NOW] == [
+        "NamespaceContentRemaining"
+    ]
 
 
 def test_conditions_of_others_stay() -> None:

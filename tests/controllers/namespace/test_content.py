@@ -57,7 +57,7 @@ def test_pods_go_first_and_only_what_can_be_deleted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("graces", "phase", "deleted_for_s", "wanted"),
+    ("graces", "phase", "deleted_for_s", "expected"),
     [
         ([30, 5], "Running", 0, 30),
         ([30, 5], "Running", 29.9, 30),
@@ -68,17 +68,17 @@ def test_pods_go_first_and_only_what_can_be_deleted() -> None:
         ([], "", 0, 0),
     ],
 )
-def test_grace(graces: list[int | None], phase: str, deleted_for_s: float, wanted: int) -> None:
+def test_grace(graces: list[int | None], phase: str, deleted_for_s: float, expected: int) -> None:
     pods = [Pod(spec=PodSpec(terminationGracePeriodSeconds=grace), status=PodStatus(phase=phase)) for grace in graces]
-    assert content.grace_left_s(pods, deleted_for_s) == wanted
+    assert content.grace_left_s(pods, deleted_for_s) == expected
 
 
 @pytest.mark.parametrize(
-    ("estimate_s", "deleted_for_s", "wanted"),
+    ("estimate_s", "deleted_for_s", "expected"),
     [(15, 0, 0.2), (15, 4, 1.0), (15, 3600, 8.5), (30, 3600, 16.0), (0, 3600, 1.0)],
 )
-def test_looking_again_soon_at_first_then_less_often(estimate_s: int, deleted_for_s: float, wanted: float) -> None:
-    assert content.look_again_s(estimate_s, deleted_for_s) == wanted
+def test_looking_again_soon_at_first_then_less_often(estimate_s: int, deleted_for_s: float, expected: float) -> None:
+    assert content.look_again_s(estimate_s, deleted_for_s) == expected
 
 
 def test_finalizers_without_ours() -> None:

@@ -51,7 +51,9 @@ async def is_gone(client: Client, name: str = "n") -> bool:
 
 def held(namespace: Namespace) -> dict[str, str]:
     """The conditions that hold, with their messages."""
-    return {found.type: found.message for found in namespace.status.conditions if found.status == "True"}
+    return {
+        condition.type: condition.message for condition in namespace.status.conditions if condition.status == "True"
+    }
 
 
 async def test_content_goes_then_the_namespace_and_nobody_elses() -> None:
@@ -61,20 +63,20 @@ async def test_content_goes_then_the_namespace_and_nobody_elses() -> None:
         await make_namespace(c, "other")
         for namespace in ("n", "other"):
             for kind in (ConfigMap, Secret, ServiceAccount):
-                made = kind(metadata=ObjectMeta(name="x", namespace=namespace))
-                await client.resource(resource_of(kind)).create(made)
+                obj = kind(metadata=ObjectMeta(name="x", namespace=namespace))
+                await client.resource(resource_of(kind)).create(obj)
         async with c.running(NAME):
             await client.of(Namespace).delete("n")
             await c.clock.settle()
             assert await is_gone(client)
             for kind in (ConfigMap, Secret, ServiceAccount):
-                found = (await client.of(kind).list(Selection(fields="metadata.name=x"))).items
-                assert [obj.metadata.namespace for obj in found] == ["other"]
+                objects = (await client.of(kind).list(Selection(fields="metadata.name=x"))).items
+                assert [obj.metadata.namespace for obj in objects] == ["other"]
             await make_namespace(c)
         await second_run_writes_nothing(c, NAME)
 
 
-async def test_finalizers_are_waited_for_and_told() -> None:
+async def test_finalizers_are_waited_for_and_reported() -> None:
     async with cluster() as c:
         client = c.client
         await make_namespace(c)
@@ -122,7 +124,7 @@ async def test_pods_go_before_everything_else() -> None:
             assert await is_gone(client)
 
 
-async def test_a_pod_that_overstays_its_grace_is_told() -> None:
+async def test_a_pod_that_overstays_its_grace_period_is_reported() -> None:
     async with cluster() as c:
         client = c.client
         await make_namespace(c)
@@ -131,8 +133,8 @@ async def test_a_pod_that_overstays_its_grace_is_told() -> None:
         async with c.running(NAME):
             await client.of(Namespace).delete("n")
             await c.clock.advance(60)
-            told = held(await client.of(Namespace).get("n"))
-            assert told["NamespaceDeletionContentFailure"] == (
+            conditions = held(await client.of(Namespace).get("n"))
+            assert conditions["NamespaceDeletionContentFailure"] == (
                 "Failed to delete all resource types, 1 remaining: "
                 "unexpected items still remain in namespace: n for gvr: /v1, Resource=pods"
             )
@@ -165,7 +167,7 @@ async def test_a_namespace_is_left_alone_for_a_moment_where_servers_share_a_stor
             assert await is_gone(c.client)
 
 
-async def test_what_cannot_be_found_out_holds_the_namespace_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_discovery_holds_the_namespace_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     async with cluster() as c:
         await make_namespace(c)
         async with c.running(NAME) as manager:
@@ -190,12 +192,12 @@ async def test_five_hundred_objects_of_twenty_kinds_in_three_seconds() -> None:
     async with cluster() as c:
         client = c.client
         await make_namespace(c)
-        made, kinds = 0, set[str]()
+        created, kinds = 0, set[str]()
         for row in c.server.scheme:
             if row.namespaced and "deletecollection" in row.verbs and row.storage == row.gvk and len(kinds) < 20:
                 kinds.add(row.storage_prefix)
-                made += await _fill(c, row, 25)
-        assert (len(kinds), made) == (20, 500)
+                created += await _fill(c, row, 25)
+        assert (len(kinds), created) == (20, 500)
         async with c.running(NAME):
             began = time.process_time()
             await client.of(Namespace).delete("n")

@@ -32,17 +32,17 @@ class Fleet:
         self._cluster, self._client = cluster, cluster.client
 
     async def add(self, name: str, *, zone: str = "", ready: str | None = "True", **spec: Any) -> Node:
-        made = await self._client.of(Node).create(codec.from_value(node_value(name, zone=zone, **spec), Node))
+        node = await self._client.of(Node).create(codec.from_value(node_value(name, zone=zone, **spec), Node))
         if ready is not None:
             await self.post(name, ready)
-        return made
+        return node
 
     async def post(self, name: str, ready: str = "True", **conditions: str) -> None:
         """Post a status, as a kubelet does."""
         now = self._cluster.clock.now()
-        found = [condition("Ready", ready, now), *(condition(key, value, now) for key, value in conditions.items())]
-        found += [condition(key, "False", now) for key in PRESSURES if key not in conditions]
-        await self._client.of(Node).patch(name, {"status": {"conditions": found}}, subresource="status")
+        statuses = [condition("Ready", ready, now), *(condition(key, value, now) for key, value in conditions.items())]
+        statuses += [condition(key, "False", now) for key in PRESSURES if key not in conditions]
+        await self._client.of(Node).patch(name, {"status": {"conditions": statuses}}, subresource="status")
 
     async def renew(self, *names: str) -> None:
         """Renew leases."""
@@ -63,8 +63,8 @@ class Fleet:
             left -= step_s
 
     async def account(self, namespace: str = "default") -> None:
-        made = ServiceAccount(metadata=ObjectMeta(name="default", namespace=namespace))
-        await self._client.of(ServiceAccount).create(made)
+        service_account = ServiceAccount(metadata=ObjectMeta(name="default", namespace=namespace))
+        await self._client.of(ServiceAccount).create(service_account)
 
     async def pod(
         self,
@@ -81,20 +81,20 @@ class Fleet:
             spec["nodeName"] = node
         value = pod_value(spec, name=name, **meta)
         pods = self._client.of(Pod)
-        made = await pods.create(codec.from_value(value, Pod))
+        pod = await pods.create(codec.from_value(value, Pod))
         status: dict[str, Any] = {"phase": phase}
         if phase == "Running":
             status["conditions"] = [condition("Ready", "True", self._cluster.clock.now())]
-            for one in status["conditions"]:
-                del one["lastHeartbeatTime"]
-        return await pods.patch(name, {"status": status}, made.metadata.namespace, subresource="status")
+            for entry in status["conditions"]:
+                del entry["lastHeartbeatTime"]
+        return await pods.patch(name, {"status": status}, pod.metadata.namespace, subresource="status")
 
     async def node(self, name: str) -> Node:
         return await self._client.of(Node).get(name)
 
     async def taints(self, name: str) -> list[tuple[str, str]]:
         prefix = "node.kubernetes.io/"
-        return sorted((one.key.removeprefix(prefix), one.effect) for one in (await self.node(name)).spec.taints)
+        return sorted((taint.key.removeprefix(prefix), taint.effect) for taint in (await self.node(name)).spec.taints)
 
     async def pods(self) -> list[str]:
         return sorted(pod.metadata.name for pod in (await self._client.of(Pod).list()).items)
@@ -103,5 +103,5 @@ class Fleet:
         """Object, reason and message of the events, those of one reason only if told."""
         await self._cluster.clock.settle()
         fields = f"reason={reason}" if reason else ""
-        found = (await self._client.of(Event).list(Selection(fields=fields))).items
-        return sorted((one.involvedObject.name, one.reason, one.message) for one in found)
+        events = (await self._client.of(Event).list(Selection(fields=fields))).items
+        return sorted((event.involvedObject.name, event.reason, event.message) for event in events)

@@ -85,9 +85,9 @@ def node(name: str, *cidrs: str) -> Node:
 )
 def test_which_routes_come_and_go(routes: list[CloudRoute], create: list[str], delete: list[str]) -> None:
     nodes = [node("a", "10.0.0.0/24"), node("b", "10.0.1.0/24"), node("c")]
-    made = plan(nodes, routes, [network_of("10.0.0.0/16")])
-    assert [f"{route.node} {route.cidr}" for route in made.create] == create
-    assert [route.name for route in made.delete] == delete
+    new_plan = plan(nodes, routes, [network_of("10.0.0.0/16")])
+    assert [f"{route.node} {route.cidr}" for route in new_plan.create] == create
+    assert [route.name for route in new_plan.delete] == delete
 
 
 async def test_every_range_has_a_route() -> None:
@@ -99,7 +99,11 @@ async def test_every_range_has_a_route() -> None:
         await fleet.add("b")
         cloud.failing["routes.create"] = "quota"
         await c.clock.advance(11)
-        balancer = next(one for one in (await fleet.node("a")).status.conditions if one.type == "NetworkUnavailable")
+        balancer = next(
+            condition
+            for condition in (await fleet.node("a")).status.conditions
+            if condition.type == "NetworkUnavailable"
+        )
         assert (balancer.status, balancer.reason, balancer.message) == (
             "True",
             "NoRouteCreated",
@@ -114,7 +118,11 @@ async def test_every_range_has_a_route() -> None:
             ("b", "10.0.1.0/24"),
             ("b", "fd00:0:0:1::/64"),
         ]
-        balancer = next(one for one in (await fleet.node("a")).status.conditions if one.type == "NetworkUnavailable")
+        balancer = next(
+            condition
+            for condition in (await fleet.node("a")).status.conditions
+            if condition.type == "NetworkUnavailable"
+        )
         assert (balancer.status, balancer.reason, balancer.message) == (
             "False",
             "RouteCreated",

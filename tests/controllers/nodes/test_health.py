@@ -42,7 +42,7 @@ def known(seen_at: float, heartbeat: float | None = None, renewed: float | None 
 
 
 @pytest.mark.parametrize(
-    ("last", "found", "renewed", "seen_at"),
+    ("last", "node", "renewed", "seen_at"),
     [
         (None, node(), None, T - 100),
         (None, node(), T - 50, T + 7),
@@ -57,18 +57,18 @@ def known(seen_at: float, heartbeat: float | None = None, renewed: float | None 
         (known(T, T), node(ready()), T - 900, T + 7),
     ],
 )
-def test_when_it_last_gave_a_sign(last: Health | None, found: Node, renewed: float | None, seen_at: float) -> None:
-    told = lease(renewed) if renewed is not None else None
-    seen = observe(last, found, told, now=T + 7)
-    assert seen.seen_at == seen_at
-    assert observe(seen, found, told, now=T + 60) is seen, "nothing new"
+def test_when_it_last_gave_a_sign(last: Health | None, node: Node, renewed: float | None, seen_at: float) -> None:
+    known_lease = lease(renewed) if renewed is not None else None
+    health = observe(last, node, known_lease, now=T + 7)
+    assert health.seen_at == seen_at
+    assert observe(health, node, known_lease, now=T + 60) is health, "nothing new"
 
 
 def test_what_is_written_of_a_silent_node() -> None:
-    found = node(ready(), condition("DiskPressure", "False", T), condition("NetworkUnavailable", "False", T))
-    marked = marked_unknown(found, T + 60)
+    new_node = node(ready(), condition("DiskPressure", "False", T), condition("NetworkUnavailable", "False", T))
+    marked = marked_unknown(new_node, T + 60)
     assert marked is not None
-    assert [(one.type, one.status, one.reason) for one in marked.status.conditions] == [
+    assert [(condition.type, condition.status, condition.reason) for condition in marked.status.conditions] == [
         ("Ready", "Unknown", "NodeStatusUnknown"),
         ("DiskPressure", "Unknown", "NodeStatusUnknown"),
         ("NetworkUnavailable", "False", ""),
@@ -77,7 +77,7 @@ def test_what_is_written_of_a_silent_node() -> None:
     ]
     assert marked.status.conditions[0].lastHeartbeatTime == times.format_time(T)
     assert marked.status.conditions[0].lastTransitionTime == times.format_time(T + 60)
-    assert found.status.conditions[0].status == "True", "the cached object is left as it is"
+    assert new_node.status.conditions[0].status == "True", "the cached object is left as it is"
     assert marked_unknown(marked, T + 90) is None
 
 
@@ -85,7 +85,7 @@ SCHEDULE = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 @pytest.mark.parametrize(
-    ("found", "add", "remove"),
+    ("node", "add", "remove"),
     [
         (node(ready()), [], []),
         (node(ready(status="False")), ["not-ready"], []),
@@ -99,21 +99,21 @@ SCHEDULE = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
         (node(condition("MemoryPressure", "Unknown", T)), [], []),
     ],
 )
-def test_taints_by_condition(found: Node, add: list[str], remove: list[str]) -> None:
+def test_taints_by_condition(node: Node, add: list[str], remove: list[str]) -> None:
     prefix = "node.kubernetes.io/"
     expected = ([prefix + key for key in add], [prefix + key for key in remove])
-    assert scheduling_taints(found) == expected
+    assert scheduling_taints(node) == expected
 
 
 def test_taints_are_added_renewed_and_taken_away() -> None:
     before = node(taints=[{"key": "a", "effect": "NoExecute"}, {"key": "a", "effect": "NoSchedule"}]).spec.taints
     after = changed(before, NO_EXECUTE, add=("a", "b"), now=T)
-    assert [(one.key, one.effect, one.timeAdded) for one in after] == [
+    assert [(taint.key, taint.effect, taint.timeAdded) for taint in after] == [
         ("a", "NoExecute", times.format_time(T)),
         ("a", "NoSchedule", None),
         ("b", "NoExecute", times.format_time(T)),
     ]
-    assert [(one.key, one.effect) for one in changed(after, NO_SCHEDULE, remove=("a",), now=T)] == [
+    assert [(taint.key, taint.effect) for taint in changed(after, NO_SCHEDULE, remove=("a",), now=T)] == [
         ("a", "NoExecute"),
         ("b", "NoExecute"),
     ]
@@ -123,13 +123,13 @@ def test_taints_are_added_renewed_and_taken_away() -> None:
 def test_a_condition_of_a_pod_is_written_once() -> None:
     value = pod_value(uid="u")
     value["status"] = {"conditions": [{"type": "Ready", "status": "True", "reason": "x"}]}
-    found = codec.from_value(value, Pod)
-    assert pod_condition_patch(found, "Ready", T, status="False") == {
+    pod = codec.from_value(value, Pod)
+    assert pod_condition_patch(pod, "Ready", T, status="False") == {
         "metadata": {"uid": "u"},
         "status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": times.format_time(T)}]},
     }
-    assert pod_condition_patch(found, "Ready", T, status="True", reason="x") is None
-    patch = pod_condition_patch(found, "Ready", T, status="True", reason="y")
+    assert pod_condition_patch(pod, "Ready", T, status="True", reason="x") is None
+    patch = pod_condition_patch(pod, "Ready", T, status="True", reason="y")
     assert patch is not None
     assert "lastTransitionTime" not in patch["status"]["conditions"][0]
 

@@ -23,12 +23,12 @@ async def started(c: Cluster) -> None:
     await pods.create(pod({"nodeName": "dies"}, name="a"))
     await pods.create(pod({"nodeName": "lives"}, name="b"))
     await c.clock.advance(10)
-    assert {found.status.phase for found in (await pods.list()).items} == {"Running"}
+    assert {pod.status.phase for pod in (await pods.list()).items} == {"Running"}
 
 
 async def is_ready(c: Cluster, name: str) -> bool:
-    found = await c.client.of(Pod).get(name, "default")
-    return any(one.type == "Ready" and one.status == "True" for one in found.status.conditions)
+    pod = await c.client.of(Pod).get(name, "default")
+    return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
 
 
 async def test_the_pods_of_a_node_that_dies_go() -> None:
@@ -63,5 +63,5 @@ async def test_a_node_that_comes_back_keeps_its_pods() -> None:
         assert await fleet.taints("dies") == []
         assert (await c.client.of(Pod).get("a", "default")).metadata.deletionTimestamp is None
         assert await is_ready(c, "a")
-        told = {message for _, _, message in await fleet.events("TaintManagerEviction")}
-        assert told == {"Cancelling deletion of Pod default/a"}
+        messages = {message for _, _, message in await fleet.events("TaintManagerEviction")}
+        assert messages == {"Cancelling deletion of Pod default/a"}

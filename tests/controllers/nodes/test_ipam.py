@@ -112,12 +112,12 @@ def test_whatever_happens_no_range_is_given_to_two(steps: list[tuple[str, int, i
     for what, node, value in steps:
         if what == "give" and node not in held:
             try:
-                given = str(allocation.allocate(f"n{node}", f"uid{node}")[0])
+                allocated = str(allocation.allocate(f"n{node}", f"uid{node}")[0])
             except CidrRangeFull:
                 assert len({ip_network(cidr) for cidr in held.values()}) >= 10
                 continue
-            assert not any(ip_network(given).overlaps(ip_network(other)) for other in held.values())
-            held[node] = given
+            assert not any(ip_network(allocated).overlaps(ip_network(other)) for other in held.values())
+            held[node] = allocated
         elif what == "note":
             by_hand = f"10.0.0.{value * 16}/28" if value % 2 else f"10.0.0.{value * 16 + 4}/30"
             held[node] = by_hand
@@ -146,10 +146,10 @@ async def test_every_node_gets_one_and_a_restart_remembers() -> None:
         async with c.running(NAME, config=CONFIG):
             for name in ("b", "c", "too-many"):
                 await fleet.add(name)
-            found = await cidrs(c)
-            assert found["b"] == ["10.0.2.0/24"]
-            assert found["c"] == ["10.0.3.0/24"]
-            assert found["too-many"] == []
+            assigned = await cidrs(c)
+            assert assigned["b"] == ["10.0.2.0/24"]
+            assert assigned["c"] == ["10.0.3.0/24"]
+            assert assigned["too-many"] == []
             assert (await fleet.node("b")).spec.podCIDR == "10.0.2.0/24"
             assert await fleet.events("CIDRNotAvailable") == [
                 ("too-many", "CIDRNotAvailable", "Node too-many status is now: CIDRNotAvailable")
@@ -169,12 +169,14 @@ async def test_two_families_and_many_at_once() -> None:
         async with asyncio.TaskGroup() as group:
             for index in range(60):
                 group.create_task(fleet.add(f"n{index}"))
-        found = await cidrs(c)
-        assert all(len(each) == 2 for each in found.values())
-        networks = [ip_network(cidr) for each in found.values() for cidr in each]
-        assert not any(one.version == other.version and one.overlaps(other) for one, other in combinations(networks, 2))
+        assigned = await cidrs(c)
+        assert all(len(node_cidrs) == 2 for node_cidrs in assigned.values())
+        networks = [ip_network(cidr) for node_cidrs in assigned.values() for cidr in node_cidrs]
+        assert not any(
+            first.version == other.version and first.overlaps(other) for first, other in combinations(networks, 2)
+        )
 
 
-async def test_it_does_nothing_unless_told() -> None:
+async def test_no_cidrs_are_allocated_by_default() -> None:
     async with cluster() as c, c.running(NAME) as manager:
         assert manager.runners == []

@@ -17,7 +17,7 @@ LIFECYCLE, EVICTION = "node-lifecycle-controller", "taint-eviction-controller"
 async def quiet_revisions(c: Cluster) -> list[str]:
     """Versions of all nodes and pods: what a second run may not change."""
     objects = [*(await c.client.of(Node).list()).items, *(await c.client.of(Pod).list()).items]
-    return [found.metadata.resourceVersion for found in objects]
+    return [obj.metadata.resourceVersion for obj in objects]
 
 
 async def test_a_silent_node_becomes_unknown_and_its_pods_are_no_longer_ready() -> None:
@@ -33,15 +33,18 @@ async def test_a_silent_node_becomes_unknown_and_its_pods_are_no_longer_ready() 
             assert await fleet.taints("dies") == []
             await fleet.pass_time(10, "lives")
             node = await fleet.node("dies")
-            assert {(one.type, one.status, one.reason, one.message) for one in node.status.conditions} == {
+            assert {
+                (condition.type, condition.status, condition.reason, condition.message)
+                for condition in node.status.conditions
+            } == {
                 (type, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
                 for type in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
             }
             assert await fleet.taints("dies") == [("unreachable", "NoExecute"), ("unreachable", "NoSchedule")]
-            assert all(one.timeAdded for one in node.spec.taints)
+            assert all(taint.timeAdded for taint in node.spec.taints)
             assert await fleet.taints("lives") == []
             pod = await c.client.of(Pod).get("a", "default")
-            assert [(one.type, one.status) for one in pod.status.conditions] == [("Ready", "False")]
+            assert [(condition.type, condition.status) for condition in pod.status.conditions] == [("Ready", "False")]
             assert await fleet.events("NodeNotReady") == [
                 ("a", "NodeNotReady", "Node is not ready"),
                 ("dies", "NodeNotReady", "Node dies status is now: NodeNotReady"),
@@ -72,7 +75,9 @@ def test_five_minutes_pass_in_milliseconds() -> None:
                 await fleet.pod("goes", "dies")
                 await fleet.pod("stays", "lives")
                 pod = await c.client.of(Pod).get("goes", "default")
-                assert {one.tolerationSeconds for one in pod.spec.tolerations} == {300}, "as admission gives them"
+                assert {toleration.tolerationSeconds for toleration in pod.spec.tolerations} == {300}, (
+                    "as admission gives them"
+                )
                 began = time.process_time()
                 await fleet.pass_time(60, "lives")
                 assert await fleet.pods() == ["goes", "stays"]
@@ -83,7 +88,7 @@ def test_five_minutes_pass_in_milliseconds() -> None:
                 took_s = time.process_time() - began
                 pod = await c.client.of(Pod).get("goes", "default")
                 assert pod.metadata.deletionTimestamp is not None, "a kubelet would end it now"
-                target = next(one for one in pod.status.conditions if one.type == "DisruptionTarget")
+                target = next(condition for condition in pod.status.conditions if condition.type == "DisruptionTarget")
                 assert (target.status, target.reason) == ("True", "DeletionByTaintManager")
                 assert target.message == "Taint manager: deleting due to NoExecute taint"
                 assert await fleet.events("TaintManagerEviction") == [
@@ -106,7 +111,7 @@ async def test_leases_or_posts_are_signs_of_life() -> None:
             assert await fleet.taints("leases") == await fleet.taints("posts") == []
 
 
-async def test_a_node_that_never_said_anything() -> None:
+async def test_a_node_without_any_heartbeat() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         await fleet.add("well")
@@ -117,10 +122,12 @@ async def test_a_node_that_never_said_anything() -> None:
             assert (await fleet.node("mute")).status.conditions == []
             await fleet.pass_time(10, "well")
             node = await fleet.node("mute")
-            assert {(one.status, one.reason, one.message) for one in node.status.conditions} == {
-                ("Unknown", "NodeStatusNeverUpdated", "Kubelet never posted node status.")
+            assert {
+                (condition.status, condition.reason, condition.message) for condition in node.status.conditions
+            } == {("Unknown", "NodeStatusNeverUpdated", "Kubelet never posted node status.")}
+            assert {condition.lastHeartbeatTime for condition in node.status.conditions} == {
+                node.metadata.creationTimestamp
             }
-            assert {one.lastHeartbeatTime for one in node.status.conditions} == {node.metadata.creationTimestamp}
 
 
 async def test_conditions_become_taints_at_once() -> None:
@@ -191,7 +198,7 @@ async def test_nodes_are_tainted_one_by_one_and_taken_off_the_queue_when_they_re
             await fleet.pass_time(30, *names)
             added = []
             for name in names[1:3]:
-                taint = next(one for one in (await fleet.node(name)).spec.taints if one.effect == "NoExecute")
+                taint = next(taint for taint in (await fleet.node(name)).spec.taints if taint.effect == "NoExecute")
                 assert taint.timeAdded is not None
                 added.append(times.parse_time(taint.timeAdded) - began)
             assert added[1] - added[0] >= 9
@@ -275,5 +282,5 @@ async def test_a_node_that_speaks_at_the_last_moment_is_believed() -> None:
             await fleet.post("late")
             await fleet.renew("lives")
             await c.clock.advance(6)
-            found = await fleet.node("late")
-            assert {one.status for one in found.status.conditions if one.type == "Ready"} == {"True"}
+            node = await fleet.node("late")
+            assert {condition.status for condition in node.status.conditions if condition.type == "Ready"} == {"True"}

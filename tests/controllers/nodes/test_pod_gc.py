@@ -24,7 +24,7 @@ def pod(name: str, phase: str, created: int = 0, *, reason: str = "", node: str 
 
 
 def names(pods: list[Pod]) -> list[str]:
-    return [one.metadata.name for one in pods]
+    return [pod.metadata.name for pod in pods]
 
 
 def test_what_is_over_goes_oldest_first_and_evicted_before_all() -> None:
@@ -67,10 +67,10 @@ async def test_pods_of_a_vanished_node_go_after_the_quarantine() -> None:
             await c.clock.advance(39)
             assert (await c.client.of(Pod).get("b", "default")).status.phase == "Running"
             await c.clock.advance(30)
-            found = await c.client.of(Pod).get("b", "default")
-            assert found.status.phase == "Failed"
-            assert found.metadata.deletionTimestamp is not None
-            target = next(one for one in found.status.conditions if one.type == "DisruptionTarget")
+            pod = await c.client.of(Pod).get("b", "default")
+            assert pod.status.phase == "Failed"
+            assert pod.metadata.deletionTimestamp is not None
+            target = next(condition for condition in pod.status.conditions if condition.type == "DisruptionTarget")
             assert (target.reason, target.message) == ("DeletionByPodGC", "PodGC: node no longer exists")
             await c.client.of(Pod).patch("b", {"metadata": {"finalizers": None}}, "default")
             await c.clock.advance(40)

@@ -57,6 +57,6 @@ async def until_rest(c: Cluster, slow: Lag) -> None:
 
 async def never_shared(c: Cluster) -> list[str]:
     cidrs = [node.spec.podCIDR for node in (await c.client.of(Node).list()).items]
-    given = [ip_network(cidr) for cidr in cidrs if cidr]
-    assert not any(one.overlaps(other) for one, other in combinations(given, 2))
+    networks = [ip_network(cidr) for cidr in cidrs if cidr]
+    assert not any(first.overlaps(other) for first, other in combinations(networks, 2))
     return cidrs

@@ -51,7 +51,9 @@ def taints(*keys: str) -> list[Taint]:
     ],
 )
 def test_how_long_a_pod_may_stay(keys: list[str], tolerations: list[dict[str, Any]], seconds: float | None) -> None:
-    assert toleration_s(taints(*keys), [codec.from_value(one, Toleration) for one in tolerations]) == seconds
+    assert (
+        toleration_s(taints(*keys), [codec.from_value(toleration, Toleration) for toleration in tolerations]) == seconds
+    )
 
 
 FOR_TEN = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}
@@ -85,8 +87,8 @@ def test_the_plan(
     cancelled: list[NamespacedName],
     next_in_s: float | None,
 ) -> None:
-    made = plan(taints(*keys), present, known, 100.0)
-    assert (made.due(100.0), made.cancelled, made.next_in_s(100.0)) == (due, cancelled, next_in_s)
+    new_plan = plan(taints(*keys), present, known, 100.0)
+    assert (new_plan.due(100.0), new_plan.cancelled, new_plan.next_in_s(100.0)) == (due, cancelled, next_in_s)
 
 
 async def taint(c: Cluster, *values: dict[str, str]) -> None:
@@ -97,8 +99,8 @@ async def taint(c: Cluster, *values: dict[str, str]) -> None:
 async def leaving(c: Cluster) -> list[str]:
     """Who is gone or going."""
     await c.clock.settle()
-    found = {pod.metadata.name: pod.metadata.deletionTimestamp for pod in (await c.client.of(Pod).list()).items}
-    return sorted(name for name in ("now", "later", "never") if name not in found or found[name])
+    deletions = {pod.metadata.name: pod.metadata.deletionTimestamp for pod in (await c.client.of(Pod).list()).items}
+    return sorted(name for name in ("now", "later", "never") if name not in deletions or deletions[name])
 
 
 async def test_pods_leave_as_their_tolerations_say() -> None:

@@ -18,15 +18,15 @@ def test_steps_overlap(step: int, nodes: int, then: int) -> None:
     assert next_step(step, nodes) == then
 
 
-async def test_nodes_are_told() -> None:
+async def test_nodes_get_the_annotation() -> None:
     async with cluster() as c:
         nodes = c.client.of(Node)
         async with c.running(TTL):
             for at in range(101):
                 await nodes.create(Node(metadata=ObjectMeta(name=f"n{at}")))
             await c.clock.advance(1)
-            told = [node.metadata.annotations[ANNOTATION] for node in (await nodes.list()).items]
-            assert set(told[:100]) <= {"0", "15"}
+            ttls = [node.metadata.annotations[ANNOTATION] for node in (await nodes.list()).items]
+            assert set(ttls[:100]) <= {"0", "15"}
             await nodes.patch("n0", {"metadata": {"labels": {"a": "b"}}})
             await c.clock.advance(1)
             assert (await nodes.get("n0")).metadata.annotations[ANNOTATION] == "15"

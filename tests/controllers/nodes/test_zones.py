@@ -86,17 +86,17 @@ def test_a_queue_that_is_stopped_and_goes_on() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 60), st.booleans()), max_size=30))
 def test_no_queue_is_quicker_than_its_rate(steps: list[tuple[float, bool]]) -> None:
-    queue, now, taken = ZoneQueue(0.1, 0), 0.0, []
+    queue, now, released = ZoneQueue(0.1, 0), 0.0, []
     for index, (passed_s, is_new) in enumerate(steps):
         now += passed_s
         if is_new:
             queue.add(f"n{index}")
         if queue.take(now) is not None:
-            taken.append(now)
-    assert all(later - earlier >= 10 - 1e-3 for earlier, later in pairwise(taken))
+            released.append(now)
+    assert all(later - earlier >= 10 - 1e-3 for earlier, later in pairwise(released))
 
 
-def test_all_lost_is_taken_for_our_own_fault() -> None:
+def test_the_loss_of_all_zones_is_taken_for_an_error_of_the_controller() -> None:
     zones, a, b = Zones(RATES), ("", "a"), ("", "b")
     for name, zone in (("n1", "a"), ("n2", "b")):
         zones.queue(node(name, zone), 0).add(name)

@@ -175,11 +175,11 @@ async def test_what_is_gone_or_another_is_no_failure_to_let_go() -> None:
 async def test_all_are_tried_before_a_failure_is_raised() -> None:
     async with pod_cluster() as c:
         first, other = await made_owner(c.client), await made_owner(c.client, "other")
-        taken = await made_pod(c.client, "taken")
-        await claim(other, SELECTOR, [taken], control(c.client))
+        pod = await made_pod(c.client, "taken")
+        await claim(other, SELECTOR, [pod], control(c.client))
         orphan = await made_pod(c.client, "orphan")
         with pytest.raises(errors.Invalid):
-            await claim(first, SELECTOR, [taken, orphan], control(c.client))
+            await claim(first, SELECTOR, [pod, orphan], control(c.client))
         assert await owner_of(c.client, "taken") == other.metadata.uid
         assert await owner_of(c.client, "orphan") == first.metadata.uid
 

@@ -19,7 +19,7 @@ from tests.controllers.ownership.objects import NOW, pod
 
 
 def names(pods: Sequence[Pod]) -> list[str]:
-    return [found.metadata.name for found in pods]
+    return [pod.metadata.name for pod in pods]
 
 
 def costing(name: str, cost: str) -> Pod:
@@ -27,7 +27,7 @@ def costing(name: str, cost: str) -> Pod:
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "expected",
     [
         pytest.param([pod("a", phase="Pending"), pod("b", node="n", phase="Pending")], id="without a node"),
         pytest.param([pod("a", node="n", phase="Pending"), pod("b", node="n", phase="Unknown")], id="pending"),
@@ -43,9 +43,9 @@ def costing(name: str, cost: str) -> Pod:
         pytest.param([pod("a", node="n", age_s=999), pod("b", node="n", age_s=998)], id="by uid within a step"),
     ],
 )
-def test_the_order(wanted: list[Pod]) -> None:
-    for pods in permutations(wanted):
-        assert names(deletion_order(pods, now=NOW)) == names(wanted)
+def test_the_order(expected: list[Pod]) -> None:
+    for pods in permutations(expected):
+        assert names(deletion_order(pods, now=NOW)) == names(expected)
 
 
 def test_pods_with_neighbours_go_before_others() -> None:
@@ -70,7 +70,7 @@ def test_all_are_taken_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("", 0),
         ("7", 7),
@@ -83,11 +83,11 @@ def test_all_are_taken_as_they_are() -> None:
         ("-2147483648", -(2**31)),
     ],
 )
-def test_the_cost(text: str, wanted: int) -> None:
-    assert deletion_cost(costing("a", text)) == wanted
+def test_the_cost(text: str, expected: int) -> None:
+    assert deletion_cost(costing("a", text)) == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from(["", "n", "m"]), st.integers(0, 3), st.integers(0, 5000)), max_size=8))
-def test_any_pods_have_an_order(found: list[tuple[str, int, int]]) -> None:
-    pods = [pod(f"p{at}", node=node, restarts=many, age_s=age) for at, (node, many, age) in enumerate(found)]
+def test_any_pods_have_an_order(states: list[tuple[str, int, int]]) -> None:
+    pods = [pod(f"p{at}", node=node, restarts=many, age_s=age) for at, (node, many, age) in enumerate(states)]
     assert sorted(names(deletion_order(pods, related=pods, now=NOW))) == sorted(names(pods))

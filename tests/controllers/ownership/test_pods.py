@@ -81,7 +81,7 @@ async def test_pods_are_made_and_deleted_with_events() -> None:
         ]
 
 
-async def test_a_refusal_is_told() -> None:
+async def test_a_refusal_is_reported() -> None:
     async with pod_cluster() as c:
         quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
         quota_ = await c.client.of(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
@@ -97,7 +97,7 @@ async def test_a_refusal_is_told() -> None:
         assert message.endswith("is forbidden: exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0")
 
 
-async def test_nothing_is_told_of_a_namespace_that_ends() -> None:
+async def test_no_event_in_a_namespace_that_terminates() -> None:
     async with pod_cluster() as c:
         namespaces = c.client.of(Namespace)
         await namespaces.create(Namespace(metadata=ObjectMeta(name="ends")))

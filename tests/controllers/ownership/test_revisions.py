@@ -37,10 +37,10 @@ TEMPLATE: dict[str, Any] = {
 
 
 def template(image: str = "one") -> PodTemplateSpec:
-    made = json.from_value(TEMPLATE, PodTemplateSpec)
-    assert made.spec.containers is not None
-    made.spec.containers[0].image = image
-    return made
+    template = json.from_value(TEMPLATE, PodTemplateSpec)
+    assert template.spec.containers is not None
+    template.spec.containers[0].image = image
+    return template
 
 
 def revision(number: int, name: str = "", created: str = "", data: bytes = b"null") -> ControllerRevision:
@@ -70,39 +70,39 @@ def test_the_patch_is_encoded_as_go_encodes_it() -> None:
 
 def test_a_revision_restores_its_template() -> None:
     patch = revisions.template_patch(template("two"))
-    made = revisions.new_revision(owner(), template("two"), 3, hash="abc", hash_label="h", patch=patch)
-    assert revisions.template_of(made) == template("two")
-    assert revisions.is_equal(made, patch)
-    assert not revisions.is_equal(made, revisions.template_patch(template("one")))
-    assert (made.metadata.name, made.revision) == ("web-abc", 3)
-    assert made.metadata.labels == {"app": "web", "h": "abc"}
-    assert made.metadata.ownerReferences[0].uid == "owner-uid"
+    revision = revisions.new_revision(owner(), template("two"), 3, hash="abc", hash_label="h", patch=patch)
+    assert revisions.template_of(revision) == template("two")
+    assert revisions.is_equal(revision, patch)
+    assert not revisions.is_equal(revision, revisions.template_patch(template("one")))
+    assert (revision.metadata.name, revision.revision) == ("web-abc", 3)
+    assert revision.metadata.labels == {"app": "web", "h": "abc"}
+    assert revision.metadata.ownerReferences[0].uid == "owner-uid"
 
 
 def test_what_means_the_same_is_alike() -> None:
     data = json.read_any(revisions.template_patch(template()))
     data["spec"]["template"]["metadata"]["creationTimestamp"] = None
-    made = revision(1, data=json.encode(data))
-    assert not revisions.is_equal(made, revisions.template_patch(template()))
-    assert revisions.is_alike(made, template())
-    assert not revisions.is_alike(made, template("two"))
+    new_revision = revision(1, data=json.encode(data))
+    assert not revisions.is_equal(new_revision, revisions.template_patch(template()))
+    assert revisions.is_alike(new_revision, template())
+    assert not revisions.is_alike(new_revision, template("two"))
     assert not revisions.is_alike(revision(1, data=b'{"x":1}'), template())
 
 
 def test_order_is_by_number_then_age_then_name() -> None:
-    found = [
+    known = [
         revision(2, "d"),
         revision(1, "c", "2026-01-02T00:00:00Z"),
         revision(1, "b", "2026-01-01T00:00:00Z"),
         revision(1, "a", "2026-01-02T00:00:00Z"),
     ]
-    assert [one.metadata.name for one in revisions.in_order(found)] == ["b", "a", "c", "d"]
-    assert revisions.next_number(found) == 3
+    assert [revision.metadata.name for revision in revisions.in_order(known)] == ["b", "a", "c", "d"]
+    assert revisions.next_number(known) == 3
     assert revisions.next_number([]) == 1
 
 
 @pytest.mark.parametrize(
-    ("count", "limit", "live", "wanted"),
+    ("count", "limit", "live", "expected"),
     [
         (3, 3, [], []),
         (3, 1, [], [1, 2]),
@@ -112,9 +112,9 @@ def test_order_is_by_number_then_age_then_name() -> None:
         (3, -1, [], []),
     ],
 )
-def test_surplus(count: int, limit: int, live: list[str], wanted: list[int]) -> None:
-    found = [revision(at) for at in range(1, count + 1)]
-    assert [one.revision for one in revisions.surplus(found, limit, live)] == wanted
+def test_surplus(count: int, limit: int, live: list[str], expected: list[int]) -> None:
+    known = [revision(at) for at in range(1, count + 1)]
+    assert [revision.revision for revision in revisions.surplus(known, limit, live)] == expected
 
 
 def test_long_names_are_cut() -> None:

@@ -46,9 +46,9 @@ def budget(**status: Any) -> PodDisruptionBudget:
     ],
 )
 def test_what_is_expected(spec: dict[str, Any], needs_scale: bool, expected: Expectation) -> None:
-    found = PodDisruptionBudgetSpec(**spec)
-    assert budgets.needs_scale(found) is needs_scale
-    assert budgets.expectation(found, 5, 9) == expected
+    budget_spec = PodDisruptionBudgetSpec(**spec)
+    assert budgets.needs_scale(budget_spec) is needs_scale
+    assert budgets.expectation(budget_spec, 5, 9) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_what_is_expected(spec: dict[str, Any], needs_scale: bool, expected: Exp
     ],
 )
 def test_what_is_allowed(expected: Expectation, current: int, allowed: int, reason: str) -> None:
-    found = budgets.status(budget(), expected, current, {}, STAMP)
-    assert (found.disruptionsAllowed, found.observedGeneration, found.currentHealthy) == (allowed, 2, current)
-    (condition,) = found.conditions
+    status = budgets.status(budget(), expected, current, {}, STAMP)
+    assert (status.disruptionsAllowed, status.observedGeneration, status.currentHealthy) == (allowed, 2, current)
+    (condition,) = status.conditions
     assert (condition.type, condition.reason, condition.observedGeneration) == ("DisruptionAllowed", reason, 2)
     assert condition.status == ("True" if allowed else "False")
 
@@ -76,41 +76,41 @@ def test_the_time_of_a_condition_moves_with_its_value_only() -> None:
 
 
 def test_a_failure_allows_nothing_and_says_why() -> None:
-    found = budgets.failed(budget(disruptionsAllowed=3, currentHealthy=4, observedGeneration=1), "no luck", STAMP)
-    assert (found.disruptionsAllowed, found.currentHealthy) == (0, 4)
-    (condition,) = found.conditions
+    status = budgets.failed(budget(disruptionsAllowed=3, currentHealthy=4, observedGeneration=1), "no luck", STAMP)
+    assert (status.disruptionsAllowed, status.currentHealthy) == (0, 4)
+    (condition,) = status.conditions
     assert (condition.status, condition.reason, condition.message) == ("False", "SyncFailed", "no luck")
 
 
 def test_granted_evictions_are_forgotten_when_the_pod_goes_or_does_not() -> None:
     granted = {"fresh": ago(20), "old": ago(121), "going": ago(5), "unknown": ago(5)}
     pods = [pod("fresh"), pod("old"), pod("going", is_deleted=True), pod("other")]
-    found = budgets.disrupted(budget(disruptedPods=granted), pods, NOW)
-    assert dict(found.since) == {"fresh": ago(20)}
-    assert [one.metadata.name for one in found.expired] == ["old"]
-    assert found.again_s == pytest.approx(100, abs=0.01)
-    assert budgets.healthy(pods, found.since, NOW) == 2
+    disrupted = budgets.disrupted(budget(disruptedPods=granted), pods, NOW)
+    assert dict(disrupted.since) == {"fresh": ago(20)}
+    assert [pod.metadata.name for pod in disrupted.expired] == ["old"]
+    assert disrupted.again_s == pytest.approx(100, abs=0.01)
+    assert budgets.healthy(pods, disrupted.since, NOW) == 2
     assert budgets.disrupted(budget(), pods, NOW).again_s is None
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("pod", "expected"),
     [(pod(), 1), (pod(is_ready=False), 0), (pod(is_deleted=True), 0)],
     ids=["ready", "not ready", "deleted"],
 )
-def test_health(found: Pod, expected: int) -> None:
-    assert budgets.healthy([found], {}, NOW) == expected
+def test_health(pod: Pod, expected: int) -> None:
+    assert budgets.healthy([pod], {}, NOW) == expected
 
 
 def target(since_s: float, *, status: str = "True", reason: str = "EvictionByEvictionAPI", **more: Any) -> Pod:
-    made = pod(**more)
+    new_pod = pod(**more)
     condition = PodCondition(type="DisruptionTarget", status=status, reason=reason, lastTransitionTime=ago(since_s))
-    made.status.conditions.append(condition)
-    return made
+    new_pod.status.conditions.append(condition)
+    return new_pod
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("pod", "expected"),
     [
         pytest.param(pod(), None, id="no target"),
         pytest.param(target(20), 100.0, id="fresh"),
@@ -121,8 +121,8 @@ def target(since_s: float, *, status: str = "True", reason: str = "EvictionByEvi
         pytest.param(target(200, is_deleted=True), None, id="deleted"),
     ],
 )
-def test_stale_targets(found: Pod, expected: float | None) -> None:
-    assert budgets.stale_in_s(found, NOW) == expected
+def test_stale_targets(pod: Pod, expected: float | None) -> None:
+    assert budgets.stale_in_s(pod, NOW) == expected
 
 
 def test_taking_back() -> None:

@@ -54,10 +54,12 @@ async def set_ready(c: Cluster, name: str, is_ready: bool) -> None:
 async def make_set(c: Cluster, replicas: int) -> OwnerReference:
     template = PodTemplateSpec(metadata=ObjectMeta(labels=LABELS), spec=pod("x").spec)
     spec = ReplicaSetSpec(replicas=replicas, selector=LabelSelector(matchLabels=LABELS), template=template)
-    made = await c.client.of(ReplicaSet).create(
+    replica_set = await c.client.of(ReplicaSet).create(
         ReplicaSet(metadata=ObjectMeta(name="rs", namespace="default"), spec=spec)
     )
-    return OwnerReference(apiVersion="apps/v1", kind="ReplicaSet", name="rs", uid=made.metadata.uid, controller=True)
+    return OwnerReference(
+        apiVersion="apps/v1", kind="ReplicaSet", name="rs", uid=replica_set.metadata.uid, controller=True
+    )
 
 
 async def told(c: Cluster, name: str = "b") -> tuple[int, int, int, int]:
@@ -72,7 +74,7 @@ async def evict(c: Cluster, name: str, options: DeleteOptions | None = None) -> 
 
 
 async def events(c: Cluster) -> list[tuple[str, str, str]]:
-    return [(one.type, one.reason, one.message) for one in (await c.client.of(Event).list(HERE)).items]
+    return [(event.type, event.reason, event.message) for event in (await c.client.of(Event).list(HERE)).items]
 
 
 async def test_the_status_follows_the_pods() -> None:
@@ -113,10 +115,10 @@ async def test_a_set_counts_as_its_deployment() -> None:
     async with cluster() as c:
         await prepare(c)
         owner = await make_set(c, 2)
-        made = await c.client.of(Deployment).create(
+        deployment = await c.client.of(Deployment).create(
             builders.deployment("d", replicas=7, labels=LABELS, namespace="default")
         )
-        above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": made.metadata.uid}
+        above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": deployment.metadata.uid}
         refs = {"metadata": {"ownerReferences": [{**above, "controller": True}]}}
         await c.client.of(ReplicaSet).patch("rs", refs, "default")
         await make_pods(c, 2, owner)
@@ -154,14 +156,14 @@ def test_what_cannot_be_found_out_allows_nothing(owner: tuple[str, str], why: st
     asyncio.run(main())
 
 
-async def test_pods_without_a_controller_are_told_of() -> None:
+async def test_pods_without_a_controller_are_reported() -> None:
     async with cluster() as c:
         await prepare(c)
         await make_pods(c, 1)
         await c.client.of(PodDisruptionBudget).create(budget(maxUnavailable=1))
         async with c.running(NAME):
             await c.clock.settle()
-        (event,) = {one[2] for one in await events(c) if one[1] == "UnmanagedPods"}
+        (event,) = {event[2] for event in await events(c) if event[1] == "UnmanagedPods"}
         assert event.startswith(
             "Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{"
             "app: web,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged."
@@ -169,7 +171,7 @@ async def test_pods_without_a_controller_are_told_of() -> None:
         assert await told(c) == (0, 1, 0, 0)
 
 
-async def test_two_budgets_for_a_pod_are_told_of() -> None:
+async def test_two_budgets_for_a_pod_are_reported() -> None:
     async with cluster() as c:
         await prepare(c)
         for name in ("a", "b"):
@@ -178,9 +180,9 @@ async def test_two_budgets_for_a_pod_are_told_of() -> None:
         async with c.running(NAME):
             await set_ready(c, "p0", False)
             await c.clock.settle()
-        found = {one[2] for one in await events(c) if one[1] == "MultiplePodDisruptionBudgets"}
-        assert len(found) == 1
-        assert 'Pod "default"/"p0" matches multiple PodDisruptionBudgets.  Chose "' in found.pop()
+        messages = {event[2] for event in await events(c) if event[1] == "MultiplePodDisruptionBudgets"}
+        assert len(messages) == 1
+        assert 'Pod "default"/"p0" matches multiple PodDisruptionBudgets.  Chose "' in messages.pop()
 
 
 async def test_evictions_at_the_same_time_never_exceed_the_budget() -> None:
@@ -196,7 +198,7 @@ async def test_evictions_at_the_same_time_never_exceed_the_budget() -> None:
             refused = [result for result in results if result is not None]
             assert {type(result) for result in refused} == {errors.TooManyRequests}
             pods = (await c.client.of(Pod).list(HERE)).items
-            assert sum(found.metadata.deletionTimestamp is None for found in pods) == 43
+            assert sum(pod.metadata.deletionTimestamp is None for pod in pods) == 43
             await c.clock.settle()
             assert await told(c) == (0, 43, 43, 50)
             status = (await c.client.of(PodDisruptionBudget).get("b", "default")).status
@@ -239,8 +241,8 @@ async def test_an_eviction_that_was_granted_and_not_carried_out_expires() -> Non
         async with c.running(NAME):
             await c.clock.settle()
             assert await told(c) == (1, 2, 1, 2)
-            found = await budgets.get("b", "default")
-            changed = copy_of(found)
+            stored_budget = await budgets.get("b", "default")
+            changed = copy_of(stored_budget)
             changed.status.disruptedPods = {"p0": times.format_time(c.clock.now())}
             changed.status.disruptionsAllowed = 0
             await budgets.update_status(changed)
@@ -268,5 +270,5 @@ async def test_a_pod_that_was_to_be_disrupted_and_was_not_takes_it_back() -> Non
         await second_run_writes_nothing(c, NAME)
 
 
-def _target(found: Pod) -> str:
-    return next(one.status for one in found.status.conditions if one.type == "DisruptionTarget")
+def _target(pod: Pod) -> str:
+    return next(condition.status for condition in pod.status.conditions if condition.type == "DisruptionTarget")

@@ -28,11 +28,11 @@ KEY = ec.generate_private_key(ec.SECP256R1())
 
 def pem(name: str, *organizations: str, names: Sequence[str] = ()) -> bytes:
     """`names` are DNS names, addresses, mail addresses (with an @) or URIs (with a :)."""
-    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in organizations]
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
     subject = x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
     if names:
-        builder = builder.add_extension(x509.SubjectAlternativeName([_name(one) for one in names]), critical=False)
+        builder = builder.add_extension(x509.SubjectAlternativeName([_name(name) for name in names]), critical=False)
     return builder.sign(KEY, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
@@ -63,10 +63,10 @@ def condition(kind: str, updated: str | None = None) -> CertificateSigningReques
 APPROVING, SIGNING, CLEANER = CsrApprovingController.name, CsrSigningController.name, CsrCleanerController.name
 
 
-def config(folder: Path, c: Cluster) -> ControllerConfig:
+def config(directory: Path, c: Cluster) -> ControllerConfig:
     ca = make_ca("test", now=c.clock.now())
-    (folder / "ca.crt").write_bytes(ca.certificate)
-    (folder / "ca.key").write_bytes(ca.key)
+    (directory / "ca.crt").write_bytes(ca.certificate)
+    (directory / "ca.key").write_bytes(ca.key)
     return ControllerConfig(
-        cluster_signing_cert_file=str(folder / "ca.crt"), cluster_signing_key_file=str(folder / "ca.key")
+        cluster_signing_cert_file=str(directory / "ca.crt"), cluster_signing_key_file=str(directory / "ca.key")
     )

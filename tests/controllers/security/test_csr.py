@@ -43,9 +43,9 @@ DAY = 24 * 3600
 
 async def approve(c: Cluster, name: str = "csr", kind: str = APPROVED) -> None:
     requests = c.client.of(CertificateSigningRequest)
-    found = copy_of(await requests.get(name))
-    found.status.conditions.append(condition(kind))
-    await requests.update(found, subresource="approval")
+    request = copy_of(await requests.get(name))
+    request.status.conditions.append(condition(kind))
+    await requests.update(request, subresource="approval")
     await c.clock.settle()
 
 
@@ -64,19 +64,19 @@ async def test_what_is_approved_is_signed(tmp_path: Path) -> None:
             assert not (await requests.get("csr")).status.certificate
             for name in ("csr", "bad", "other"):
                 await approve(c, name)
-            found = x509.load_pem_x509_certificate((await requests.get("csr")).status.certificate)
+            certificate = x509.load_pem_x509_certificate((await requests.get("csr")).status.certificate)
             bad, other = await requests.get("bad"), await requests.get("other")
-        assert found.subject.rfc4514_string() == "CN=ann,O=team"
-        assert found.issuer.rfc4514_string() == "CN=test"
-        assert found.not_valid_after_utc.timestamp() == int(c.clock.now()) + 3600
-        uses = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        assert certificate.subject.rfc4514_string() == "CN=ann,O=team"
+        assert certificate.issuer.rfc4514_string() == "CN=test"
+        assert certificate.not_valid_after_utc.timestamp() == int(c.clock.now()) + 3600
+        uses = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
         assert [use.dotted_string for use in uses] == ["1.3.6.1.5.5.7.3.2"]
-        found.verify_directly_issued_by(x509.load_pem_x509_certificate((tmp_path / "ca.crt").read_bytes()))
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate((tmp_path / "ca.crt").read_bytes()))
         failed = bad.status.conditions[-1]
         assert (failed.type, failed.reason) == (FAILED, "SignerValidationFailure")
         assert failed.message == "invalid usage for client certificate: server auth"
         assert not bad.status.certificate
-        assert [found.type for found in other.status.conditions] == [APPROVED]
+        assert [condition.type for condition in other.status.conditions] == [APPROVED]
         assert not other.status.certificate
         await second_run_writes_nothing(c, SIGNING, APPROVING)
 
@@ -130,7 +130,7 @@ async def test_requests_go(tmp_path: Path) -> None:
             await c.clock.advance(3590)
             assert len((await requests.list()).items) == 3
             await c.clock.advance(20)
-            assert [found.metadata.name for found in (await requests.list()).items] == ["pending"]
+            assert [request.metadata.name for request in (await requests.list()).items] == ["pending"]
             await c.clock.advance(DAY)
             with pytest.raises(errors.NotFound):
                 await requests.get("pending")
@@ -149,11 +149,11 @@ async def test_requests_go(tmp_path: Path) -> None:
 )
 def test_how_long_requests_stay(kinds: list[str], certificate: bytes, expected: float) -> None:
     now = 1_000_000.0
-    found = request(b"", CLIENT)
-    found.metadata.creationTimestamp = times.format_time(now)
-    found.status.certificate = certificate
-    found.status.conditions = [condition(kind, times.format_time(now)) for kind in kinds]
-    assert left_s(found, now) == expected
+    new_request = request(b"", CLIENT)
+    new_request.metadata.creationTimestamp = times.format_time(now)
+    new_request.status.certificate = certificate
+    new_request.status.conditions = [condition(kind, times.format_time(now)) for kind in kinds]
+    assert left_s(new_request, now) == expected
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_signer_may_have_a_ca_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("--cluster-signing-cert-file /dev/null", "give both or neither"),
         ("--cluster-signing-kubelet-client-key-file /dev/null", "--cluster-signing-kubelet-client-cert-file and"),
@@ -196,13 +196,13 @@ def test_a_signer_may_have_a_ca_of_its_own() -> None:
         ),
     ],
 )
-def test_mistakes(words: str, told: str) -> None:
-    given = kube_controller_manager.command.make_context("x", words.split()).params
-    with pytest.raises(CliError, match=told):
-        signing(given)
+def test_mistakes(words: str, message: str) -> None:
+    parameters = kube_controller_manager.command.make_context("x", words.split()).params
+    with pytest.raises(CliError, match=message):
+        signing(parameters)
 
 
 def test_flags_for_single_signers() -> None:
     words = "--cluster-signing-kubelet-client-cert-file=/dev/null --cluster-signing-kubelet-client-key-file=/dev/null"
-    given = kube_controller_manager.command.make_context("x", words.split()).params
-    assert signing(given)["cluster_signing_files"] == {KUBELET_CLIENT: ("/dev/null", "/dev/null")}
+    parameters = kube_controller_manager.command.make_context("x", words.split()).params
+    assert signing(parameters)["cluster_signing_files"] == {KUBELET_CLIENT: ("/dev/null", "/dev/null")}

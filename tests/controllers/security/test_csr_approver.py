@@ -52,8 +52,8 @@ SERVES = ("digital signature", "key encipherment", "server auth")
     ],
 )
 def test_signers(signer: str, content: bytes, usages: tuple[str, ...], fault: str) -> None:
-    found = request(content, signer, *usages)
-    assert SIGNERS[signer](requested_of(read(found)), found.spec.usages) == fault
+    new_request = request(content, signer, *usages)
+    assert SIGNERS[signer](requested_of(read(new_request)), new_request.spec.usages) == fault
 
 
 def test_what_is_no_request() -> None:

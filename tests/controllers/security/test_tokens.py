@@ -37,9 +37,9 @@ DAY = 24 * 3600
 YEAR = 365 * DAY
 
 
-def config(folder: Path) -> ControllerConfig:
-    (folder / "sa.key").write_bytes(KEY.key)
-    return ControllerConfig(root_ca="the bundle", service_account_private_key_file=str(folder / "sa.key"))
+def config(directory: Path) -> ControllerConfig:
+    (directory / "sa.key").write_bytes(KEY.key)
+    return ControllerConfig(root_ca="the bundle", service_account_private_key_file=str(directory / "sa.key"))
 
 
 def token_secret(name: str, account: str, **labels: str) -> Secret:
@@ -59,18 +59,18 @@ async def test_a_secret_gets_its_token(tmp_path: Path) -> None:
             await secrets.create(token_secret("nobodys", "nobody"))
             await secrets.create(Secret(metadata=ObjectMeta(name="plain", namespace="default")))
             await c.clock.settle()
-            found = await secrets.get("robot-token", "default")
-            assert found.data["ca.crt"] == b"the bundle"
-            assert found.data["namespace"] == b"default"
-            said = verified(found.data["token"].decode(), read_keys([KEY.certificate]))
-            assert said == {**claims(robot, found), "iss": "kubernetes/serviceaccount"}
-            assert found.metadata.annotations[account_tokens.UID_KEY] == robot.metadata.uid
+            secret = await secrets.get("robot-token", "default")
+            assert secret.data["ca.crt"] == b"the bundle"
+            assert secret.data["namespace"] == b"default"
+            token_claims = verified(secret.data["token"].decode(), read_keys([KEY.certificate]))
+            assert token_claims == {**claims(robot, secret), "iss": "kubernetes/serviceaccount"}
+            assert secret.metadata.annotations[account_tokens.UID_KEY] == robot.metadata.uid
             with pytest.raises(errors.NotFound):
                 await secrets.get("nobodys", "default")
             await secrets.patch("robot-token", {"data": {"ca.crt": None}}, "default", type=PatchType.MERGE)
             await c.clock.settle()
             again = await secrets.get("robot-token", "default")
-            assert again.data == found.data, "the token stays"
+            assert again.data == secret.data, "the token stays"
         before = await c.revision()
         async with c.running(ServiceAccountTokenController.name, config=config(tmp_path)):
             await c.clock.advance(60)
@@ -93,8 +93,8 @@ async def test_an_account_forgets_a_secret_that_is_gone(tmp_path: Path) -> None:
             await c.clock.settle()
             await secrets.delete("one", "default")
             await c.clock.settle()
-            found = await accounts.get("robot", "default")
-            assert [ref.name for ref in found.secrets] == ["two"]
+            service_account = await accounts.get("robot", "default")
+            assert [ref.name for ref in service_account.secrets] == ["two"]
 
 
 def test_what_is_complete() -> None:
@@ -131,7 +131,7 @@ async def test_tokens_that_nobody_uses_become_invalid_and_go(tmp_path: Path) -> 
             await c.clock.advance(YEAR - 3 * DAY)
             assert list(await _invalid(c)) == ["old"]
             await c.clock.advance(5 * DAY)
-            left = {found.metadata.name for found in (await secrets.list()).items}
+            left = {secret.metadata.name for secret in (await secrets.list()).items}
             assert left >= {"used", "mounted", "manual"}
             assert "old" not in left
 
@@ -147,19 +147,19 @@ async def _pod(c: Cluster, secret: str) -> None:
 
 
 async def _invalid(c: Cluster) -> dict[str, str]:
-    found = (await c.client.of(Secret).list()).items
-    return {one.metadata.name: day for one in found if (day := one.metadata.labels.get(INVALID_SINCE))}
+    secrets = (await c.client.of(Secret).list()).items
+    return {secret.metadata.name: day for secret in secrets if (day := secret.metadata.labels.get(INVALID_SINCE))}
 
 
 # -- tokens for joining ----------------------------------------------------------------------------------------------
 
 
 def joining_secret(name: str, expires: float | None = None, **data: Any) -> Secret:
-    said = {"token-id": name, "token-secret": "0123456789abcdef", "usage-bootstrap-signing": "true", **data}
+    fields = {"token-id": name, "token-secret": "0123456789abcdef", "usage-bootstrap-signing": "true", **data}
     if expires is not None:
-        said["expiration"] = times.format_time(expires)
+        fields["expiration"] = times.format_time(expires)
     meta = ObjectMeta(name=f"bootstrap-token-{name}", namespace="kube-system")
-    return Secret(metadata=meta, type=TYPE, data={key: value.encode() for key, value in said.items()})
+    return Secret(metadata=meta, type=TYPE, data={key: value.encode() for key, value in fields.items()})
 
 
 async def test_tokens_for_joining_go_in_time() -> None:
@@ -180,8 +180,8 @@ async def test_tokens_for_joining_go_in_time() -> None:
 
 
 async def _joining(c: Cluster) -> list[str]:
-    found = (await c.client.of(Secret).list(OURS)).items
-    return sorted(one.metadata.name.removeprefix("bootstrap-token-") for one in found)
+    secrets = (await c.client.of(Secret).list(OURS)).items
+    return sorted(secret.metadata.name.removeprefix("bootstrap-token-") for secret in secrets)
 
 
 _UNSIGNING: dict[str, Any] = {"usage-bootstrap-signing": "false"}

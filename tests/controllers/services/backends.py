@@ -14,7 +14,7 @@ from tests.controllers.nodes.fleet import Fleet, condition
 
 def service(name: str = "web", *, labels: Mapping[str, str] | None = None, **spec: Any) -> Service:
     """As the server completes one of pods with the label `app: web`; an argument that is None is left out."""
-    said = {
+    fields = {
         "selector": {"app": "web"},
         "ports": [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}],
         "clusterIP": "10.0.0.5",
@@ -23,7 +23,7 @@ def service(name: str = "web", *, labels: Mapping[str, str] | None = None, **spe
     }
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": dict(labels or {})}
     meta["creationTimestamp"] = "2026-01-01T00:00:00Z"
-    return codec.from_value({"metadata": meta, "spec": {k: v for k, v in said.items() if v is not None}}, Service)
+    return codec.from_value({"metadata": meta, "spec": {k: v for k, v in fields.items() if v is not None}}, Service)
 
 
 def pod(
@@ -75,9 +75,9 @@ class Backends(Fleet):
         await self._client.of(Pod).patch(name, {"status": status}, "default", subresource="status")
 
     def _ready(self, ready: bool) -> dict[str, Any]:
-        found = condition("Ready", "True" if ready else "False", self._cluster.clock.now())
-        del found["lastHeartbeatTime"]
-        return found
+        ready_condition = condition("Ready", "True" if ready else "False", self._cluster.clock.now())
+        del ready_condition["lastHeartbeatTime"]
+        return ready_condition
 
     async def serve(self, name: str = "web", **spec: Any) -> Service:
         value = {
@@ -93,11 +93,15 @@ class Backends(Fleet):
 
     async def listed(self, name: str = "web") -> dict[str, tuple[bool | None, bool | None, bool | None]]:
         """Pod to ready, serving, terminating, over all slices."""
-        found: dict[str, tuple[bool | None, bool | None, bool | None]] = {}
-        for one in await self.slices(name):
-            for endpoint in one.endpoints or ():
-                said = endpoint.conditions
+        conditions_by_address: dict[str, tuple[bool | None, bool | None, bool | None]] = {}
+        for endpoint_slice in await self.slices(name):
+            for endpoint in endpoint_slice.endpoints or ():
+                conditions = endpoint.conditions
                 assert endpoint.targetRef is not None
-                assert endpoint.targetRef.name not in found, "a pod is in one slice only"
-                found[endpoint.targetRef.name] = (said.ready, said.serving, said.terminating)
-        return found
+                assert endpoint.targetRef.name not in conditions_by_address, "a pod is in one slice only"
+                conditions_by_address[endpoint.targetRef.name] = (
+                    conditions.ready,
+                    conditions.serving,
+                    conditions.terminating,
+                )
+        return conditions_by_address

@@ -34,8 +34,8 @@ def test_whether_an_address_needs_the_range(others: list[ServiceCIDR], addresses
 
 async def ready(c: Cluster, name: str) -> tuple[str, str, str]:
     await c.clock.settle()
-    (found,) = (await c.client.of(ServiceCIDR).get(name)).status.conditions
-    return found.status, found.reason, found.message
+    (condition,) = (await c.client.of(ServiceCIDR).get(name)).status.conditions
+    return condition.status, condition.reason, condition.message
 
 
 async def test_the_life_of_a_range() -> None:

@@ -67,7 +67,7 @@ def test_a_thousand_and_no_more(sizes: list[tuple[int, int]], kept: list[tuple[i
     assert counts == kept
 
 
-def test_too_many_are_cut_and_said_so_once() -> None:
+def test_endpoints_beyond_the_limit_are_cut_and_annotated_once() -> None:
     pods = [pod(f"p{index}", f"10.1.{index >> 8}.{index & 255}") for index in range(1001)]
     endpoints = desired(service(), pods, None, "")
     assert endpoints is not None

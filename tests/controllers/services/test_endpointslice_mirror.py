@@ -35,19 +35,21 @@ def test_what_is_mirrored() -> None:
 
 
 def test_one_slice_for_each_family_and_set_of_ports() -> None:
-    made = mirrored(endpoints(subset("10.0.0.1", "fd00::1", unready=("10.0.0.2",)), subset("10.0.0.3", port=81)), 1000)
-    shape = {(family, ports[0][1]): len(found) for (family, ports), found in made.endpoints.items()}
+    new_mirrored = mirrored(
+        endpoints(subset("10.0.0.1", "fd00::1", unready=("10.0.0.2",)), subset("10.0.0.3", port=81)), 1000
+    )
+    shape = {(family, ports[0][1]): len(endpoints) for (family, ports), endpoints in new_mirrored.endpoints.items()}
     assert shape == {("IPv4", 80): 2, ("IPv6", 80): 1, ("IPv4", 81): 1}
 
 
 def test_an_address_in_two_subsets_is_one_with_both_ports() -> None:
-    made = mirrored(endpoints(subset("10.0.0.1"), subset("10.0.0.1", port=81)), 1000)
-    assert [[port[1] for port in key[1]] for key in made.endpoints] == [[80, 81]]
+    new_mirrored = mirrored(endpoints(subset("10.0.0.1"), subset("10.0.0.1", port=81)), 1000)
+    assert [[port[1] for port in key[1]] for key in new_mirrored.endpoints] == [[80, 81]]
 
 
 def test_limits_and_nonsense() -> None:
-    made = mirrored(endpoints(subset("10.0.0.1", "10.0.0.2", "10.0.0.3", "nonsense", unready=("10.0.0.4",))), 2)
-    assert (sum(map(len, made.endpoints.values())), made.skipped, made.invalid) == (2, 3, 0)
+    new_mirrored = mirrored(endpoints(subset("10.0.0.1", "10.0.0.2", "10.0.0.3", "nonsense", unready=("10.0.0.4",))), 2)
+    assert (sum(map(len, new_mirrored.endpoints.values())), new_mirrored.skipped, new_mirrored.invalid) == (2, 3, 0)
     assert mirrored(endpoints(subset("nonsense")), 2).invalid == 1
 
 
@@ -57,8 +59,8 @@ def test_slices_are_used_again() -> None:
     first.metadata.name = "web-x"
     assert plan(source, [first], mirrored(source, 9)).write == []
     moved = endpoints(subset("10.0.0.1", port=81))
-    made = plan(moved, [first], mirrored(moved, 9))
-    assert ([one.metadata.name for one in made.write], made.delete) == (["web-x"], [])
+    new_plan = plan(moved, [first], mirrored(moved, 9))
+    assert ([endpoint_slice.metadata.name for endpoint_slice in new_plan.write], new_plan.delete) == (["web-x"], [])
     empty = plan(endpoints(), [first], mirrored(endpoints(), 9))
     assert (empty.write, empty.delete) == ([], [first])
 
@@ -80,11 +82,11 @@ async def test_slices_follow_endpoints() -> None:
         async with c.running(NAME):
             source = endpoints(subset("10.0.0.1"), labels={"team": "a"}, annotations={"note": "x"})
             source.metadata.uid = ""
-            made = await client.create(source)
+            created_endpoints = await client.create(source)
             assert await slices(c) == [], "there is no service"
             await make_service(c)
-            (found,) = await slices(c)
-            meta = found.metadata
+            (endpoint_slice,) = await slices(c)
+            meta = endpoint_slice.metadata
             assert meta.generateName == "web-"
             assert meta.labels == {
                 "team": "a",
@@ -92,16 +94,23 @@ async def test_slices_follow_endpoints() -> None:
                 "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io",
             }
             assert meta.annotations == {"note": "x"}
-            assert [(one.kind, one.uid) for one in meta.ownerReferences] == [("Endpoints", made.metadata.uid)]
-            assert [(one.addresses, one.conditions.ready) for one in found.endpoints or ()] == [(["10.0.0.1"], True)]
+            assert [(reference.kind, reference.uid) for reference in meta.ownerReferences] == [
+                ("Endpoints", created_endpoints.metadata.uid)
+            ]
+            assert [(endpoint.addresses, endpoint.conditions.ready) for endpoint in endpoint_slice.endpoints or ()] == [
+                (["10.0.0.1"], True)
+            ]
             patch = {"subsets": [subset("10.0.0.1", unready=("10.0.0.2",))]}
             await client.patch("web", patch, "default", type=PatchType.MERGE)
-            (found,) = await slices(c)
-            assert {(one.addresses or [""])[0]: one.conditions.ready for one in found.endpoints or ()} == {
+            (endpoint_slice,) = await slices(c)
+            assert {
+                (endpoint.addresses or [""])[0]: endpoint.conditions.ready
+                for endpoint in endpoint_slice.endpoints or ()
+            } == {
                 "10.0.0.1": True,
                 "10.0.0.2": False,
             }
-            await c.client.of(EndpointSlice).delete(found.metadata.name, "default")
+            await c.client.of(EndpointSlice).delete(endpoint_slice.metadata.name, "default")
             assert len(await slices(c)) == 1, "it is made again"
         await second_run_writes_nothing(c, NAME)
         async with c.running(NAME):
@@ -120,15 +129,15 @@ async def test_a_selector_ends_it() -> None:
         assert await slices(c) == []
 
 
-async def test_too_many_are_told() -> None:
+async def test_endpoints_beyond_the_limit_are_reported() -> None:
     config = ControllerConfig(mirroring_max_endpoints_per_subset=2)
     async with cluster() as c, c.running(NAME, config=config):
         await make_service(c)
         source = endpoints(subset("10.0.0.1", "10.0.0.2", "10.0.0.3"))
         source.metadata.uid = ""
         await c.client.of(Endpoints).create(source)
-        (found,) = await slices(c)
-        assert len(found.endpoints or ()) == 2
+        (endpoint_slice,) = await slices(c)
+        assert len(endpoint_slice.endpoints or ()) == 2
         assert (await Fleet(c).events("TooManyAddressesToMirror"))[0][2] == (
             "A max of 2 addresses can be mirrored to EndpointSlices per Endpoints subset. 1 addresses were skipped"
         )

@@ -35,7 +35,7 @@ def test_which_nodes_it_sends_to(node: dict[str, object], expected: bool) -> Non
     assert is_host(codec.from_value(node, Node)) is expected
 
 
-def test_what_is_told_of_changes() -> None:
+def test_events_of_changes() -> None:
     old = service(type="ClusterIP")
     new = service(type="LoadBalancer", loadBalancerSourceRanges=["10.0.0.0/8", "11.0.0.0/8"])
     assert list(changes(old, new)) == [
@@ -47,8 +47,8 @@ def test_what_is_told_of_changes() -> None:
 
 async def only(c: Cluster, cloud: MemoryCloud) -> Balancer:
     await c.clock.settle()
-    (found,) = cloud.balancers.values()
-    return found
+    (balancer,) = cloud.balancers.values()
+    return balancer
 
 
 async def test_created_updated_and_deleted_behind_the_finalizer() -> None:
@@ -60,13 +60,13 @@ async def test_created_updated_and_deleted_behind_the_finalizer() -> None:
         async with c.running(NAME, config=config):
             await backends.serve(type="LoadBalancer")
             balancer = await only(c, cloud)
-            found = await services.get("web", "default")
-            assert found.metadata.finalizers == [FINALIZER]
-            assert [one.ip for one in found.status.loadBalancer.ingress] == [balancer.ip]
+            service = await services.get("web", "default")
+            assert service.metadata.finalizers == [FINALIZER]
+            assert [ingress.ip for ingress in service.status.loadBalancer.ingress] == [balancer.ip]
             assert (balancer.nodes, [port for port, _ in balancer.ports]) == (["a"], [80])
-            told = [(reason, message) for _, reason, message in await backends.events()]
-            assert ("EnsuringLoadBalancer", "Ensuring load balancer") in told
-            assert ("EnsuredLoadBalancer", "Ensured load balancer") in told
+            events = [(reason, message) for _, reason, message in await backends.events()]
+            assert ("EnsuringLoadBalancer", "Ensuring load balancer") in events
+            assert ("EnsuredLoadBalancer", "Ensured load balancer") in events
 
             await backends.add("b")
             assert (await only(c, cloud)).nodes == ["a", "b"]
@@ -119,12 +119,12 @@ async def test_another_type_gives_it_back() -> None:
         await services.patch("web", {"spec": {"type": "ClusterIP"}}, "default")
         await c.clock.settle()
         assert cloud.balancers == {}
-        found = await services.get("web", "default")
-        assert (found.metadata.finalizers, found.status.loadBalancer.ingress) == ([], [])
+        service = await services.get("web", "default")
+        assert (service.metadata.finalizers, service.status.loadBalancer.ingress) == ([], [])
         assert ("web", "Type", "LoadBalancer -> ClusterIP") in await fleet.events("Type")
 
 
-async def test_a_failure_is_told_and_tried_again() -> None:
+async def test_a_failure_is_reported_and_retried() -> None:
     cloud = MemoryCloud()
     cloud.failing["load_balancers.ensure"] = "quota"
     async with cluster() as c, c.running(NAME, config=ControllerConfig(cloud=cloud)):

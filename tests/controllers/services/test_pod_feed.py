@@ -18,7 +18,7 @@ BOTH = {"app": "web", "role": "db"}
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "keys"),
     [
         (None, pod("a", A), {WEB}),
         (None, pod("a"), set()),
@@ -37,15 +37,15 @@ BOTH = {"app": "web", "role": "db"}
         (pod("a", A), pod("a", A, labels={"app": "web", "more": "x"}), set()),
     ],
 )
-async def test_who_is_told(old: Pod | None, new: Pod | None, told: set[NamespacedName]) -> None:
+async def test_keys_that_a_pod_change_notifies(old: Pod | None, new: Pod | None, keys: set[NamespacedName]) -> None:
     async with cluster() as c:
         informers = InformerFactory(client=c.client)
         feed = PodFeed(informers=informers, clock=VirtualClock())
         cache = informers.of(Service)
-        for one in (service("web"), service("db", selector={"role": "db"})):
-            cache._put(key_of(one), one)
-        heard: list[Hashable] = []
-        add: Callable[[Hashable], None] = heard.append
+        for stored in (service("web"), service("db", selector={"role": "db"})):
+            cache._put(key_of(stored), stored)
+        notified: list[Hashable] = []
+        add: Callable[[Hashable], None] = notified.append
         feed._changed(old, new, add)
-        assert set(heard) == told
-        assert len(heard) == len(told)
+        assert set(notified) == keys
+        assert len(notified) == len(keys)

@@ -60,7 +60,9 @@ async def upset(c: Cluster, backends: Backends, slow: Lag, random: Random) -> No
 async def ready_pods(c: Cluster) -> dict[str, bool]:
     pods: Sequence[Any] = (await c.client.of(Pod).list()).items
     return {
-        pod.metadata.name: any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
+        pod.metadata.name: any(
+            condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions
+        )
         for pod in pods
     }
 
@@ -78,7 +80,7 @@ async def test_slices(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
             await upset(c, backends, slow, random)
             listed = await backends.listed()
             assert {name: state[0] for name, state in listed.items()} == await ready_pods(c)
-            assert all(len(one.endpoints or ()) <= 3 for one in await backends.slices())
+            assert all(len(endpoint_slice.endpoints or ()) <= 3 for endpoint_slice in await backends.slices())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -90,10 +92,10 @@ async def test_endpoints(seed: int) -> None:
         async with lagging(c, "endpoints-controller", seed) as slow:
             await backends.serve()
             await upset(c, backends, slow, random)
-            found = await c.client.of(Endpoints).get("web", "default")
+            endpoints = await c.client.of(Endpoints).get("web", "default")
             listed = {
                 address.targetRef.name: is_ready
-                for subset in found.subsets
+                for subset in endpoints.subsets
                 for is_ready, group in ((True, subset.addresses), (False, subset.notReadyAddresses))
                 for address in group
                 if address.targetRef is not None

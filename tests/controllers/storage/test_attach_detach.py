@@ -113,7 +113,7 @@ async def events(c: Cluster) -> set[tuple[str, str, str]]:
     }
 
 
-async def test_a_volume_is_attached_told_of_and_detached() -> None:
+async def test_a_volume_is_attached_reported_and_detached() -> None:
     async with cluster() as c:
         await prepare(c)
         pods, nodes, volume_attachments = c.client.of(Pod), c.client.of(Node), c.client.of(VolumeAttachment)
@@ -160,7 +160,7 @@ async def test_a_driver_that_attaches_nothing() -> None:
             assert await attachments_of(c) == []
 
 
-async def test_what_went_wrong_is_told_once() -> None:
+async def test_a_failure_is_reported_once() -> None:
     async with cluster() as c:
         await prepare(c)
         async with c.running(NAME, BINDER):

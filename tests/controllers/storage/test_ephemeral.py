@@ -23,10 +23,10 @@ GARBAGE, PROTECTION = "garbage-collector-controller", "persistentvolumeclaim-pro
 
 
 def pod() -> Pod:
-    made = pod_using("")
+    pod = pod_using("")
     template = PersistentVolumeClaimTemplate(metadata=ObjectMeta(labels={"a": "b"}), spec=claim().spec)
-    made.spec.volumes = [Volume(name="data", ephemeral=EphemeralVolumeSource(volumeClaimTemplate=template))]
-    return made
+    pod.spec.volumes = [Volume(name="data", ephemeral=EphemeralVolumeSource(volumeClaimTemplate=template))]
+    return pod
 
 
 def test_which_pods_want_claims() -> None:
@@ -43,13 +43,13 @@ async def test_a_pod_has_its_claim_again_when_it_is_gone_and_takes_it_along() ->
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
         await c.client.of(ServiceAccount).create(account)
         async with c.running(NAME, GARBAGE, PROTECTION):
-            made = await pods.create(pod())
+            created_pod = await pods.create(pod())
             await c.clock.settle()
-            found = await claims.get("p-data", "default")
-            (owner,) = found.metadata.ownerReferences
-            assert (owner.uid, owner.controller, owner.blockOwnerDeletion) == (made.metadata.uid, True, True)
-            assert found.metadata.labels == {"a": "b"}
-            assert found.spec.accessModes == ["ReadWriteOnce"]
+            claim = await claims.get("p-data", "default")
+            (owner,) = claim.metadata.ownerReferences
+            assert (owner.uid, owner.controller, owner.blockOwnerDeletion) == (created_pod.metadata.uid, True, True)
+            assert claim.metadata.labels == {"a": "b"}
+            assert claim.spec.accessModes == ["ReadWriteOnce"]
         await second_run_writes_nothing(c, NAME)
         async with c.running(NAME, GARBAGE, PROTECTION):
             await pods.delete("p", "default", options=Delete(grace_period_s=0))

@@ -19,13 +19,13 @@ MORE = {"spec": {"resources": {"requests": {"storage": "4Gi"}}}}
 
 
 def bound(asks: str, has: str, phase: str = "Bound") -> PersistentVolumeClaim:
-    made = claim(size=asks)
-    made.status.phase, made.status.capacity = phase, {"storage": has}
-    return made
+    new_claim = claim(size=asks)
+    new_claim.status.phase, new_claim.status.capacity = phase, {"storage": has}
+    return new_claim
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("claim", "expected"),
     [
         (bound("2Gi", "1Gi"), True),
         (bound("1Gi", "1024Mi"), False),
@@ -34,8 +34,8 @@ def bound(asks: str, has: str, phase: str = "Bound") -> PersistentVolumeClaim:
         (claim(), False),
     ],
 )
-def test_who_wants_more(found: PersistentVolumeClaim, expected: bool) -> None:
-    assert wants_more(found) is expected
+def test_who_wants_more(claim: PersistentVolumeClaim, expected: bool) -> None:
+    assert wants_more(claim) is expected
 
 
 def test_growing() -> None:
@@ -51,8 +51,10 @@ def test_more_is_given_or_awaited(provisioner: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with cluster() as c:
             claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
-            made = StorageClass(metadata=ObjectMeta(name="fast"), provisioner=provisioner, allowVolumeExpansion=True)
-            await c.client.of(StorageClass).create(made)
+            storage_class = StorageClass(
+                metadata=ObjectMeta(name="fast"), provisioner=provisioner, allowVolumeExpansion=True
+            )
+            await c.client.of(StorageClass).create(storage_class)
             async with c.running(NAME, BINDER, config=ControllerConfig(local_volume_root=str(tmp_path))):
                 if provisioner != LOCAL_PATH:
                     await volumes.create(volume(storageClassName="fast"))
@@ -60,15 +62,15 @@ def test_more_is_given_or_awaited(provisioner: str, tmp_path: Path) -> None:
                 await c.clock.settle()
                 await claims.patch("c", MORE, "default")
                 await c.clock.settle()
-                found = await claims.get("c", "default")
-                said = {(one.reason, one.message) for one in (await c.client.of(Event).list()).items}
+                stored_claim = await claims.get("c", "default")
+                messages = {(event.reason, event.message) for event in (await c.client.of(Event).list()).items}
                 if provisioner == LOCAL_PATH:
-                    assert found.status.capacity == {"storage": "4Gi"}
-                    assert (await volumes.get(found.spec.volumeName)).spec.capacity == {"storage": "4Gi"}
-                    assert ("VolumeResizeSuccessful", "ExpandVolume succeeded for volume default/c") in said
+                    assert stored_claim.status.capacity == {"storage": "4Gi"}
+                    assert (await volumes.get(stored_claim.spec.volumeName)).spec.capacity == {"storage": "4Gi"}
+                    assert ("VolumeResizeSuccessful", "ExpandVolume succeeded for volume default/c") in messages
                 else:
-                    assert found.status.capacity == {"storage": "1Gi"}
-                    assert ("ExternalExpanding", "waiting for an external controller to expand this PVC") in said
+                    assert stored_claim.status.capacity == {"storage": "1Gi"}
+                    assert ("ExternalExpanding", "waiting for an external controller to expand this PVC") in messages
             if provisioner == LOCAL_PATH:
                 await second_run_writes_nothing(c, NAME, BINDER)
 

@@ -17,9 +17,9 @@ RWO, ROX, RWX = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"
 
 
 def free(name: str, size: str = "1Gi", **spec: Any) -> PersistentVolume:
-    made = volume(name, size, **spec)
-    made.status.phase = "Available"
-    return made
+    new_volume = volume(name, size, **spec)
+    new_volume.status.phase = "Available"
+    return new_volume
 
 
 def ref(uid: str = "", name: str = "c") -> ObjectReference:
@@ -27,9 +27,9 @@ def ref(uid: str = "", name: str = "c") -> ObjectReference:
 
 
 def of_uid(uid: str, **spec: Any) -> PersistentVolumeClaim:
-    made = claim(**spec)
-    made.metadata.uid = uid
-    return made
+    new_claim = claim(**spec)
+    new_claim.metadata.uid = uid
+    return new_claim
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def of_uid(uid: str, **spec: Any) -> PersistentVolumeClaim:
 def test_the_best(
     volumes: list[PersistentVolume], desired_volumes: PersistentVolumeClaim, expected: str | None
 ) -> None:
-    found = best_match(desired_volumes, volumes)
-    assert (found.metadata.name if found else None) == expected
+    volume = best_match(desired_volumes, volumes)
+    assert (volume.metadata.name if volume else None) == expected
 
 
 def test_while_a_consumer_is_awaited_only_volumes_that_name_the_claim_count() -> None:
@@ -75,7 +75,7 @@ def test_while_a_consumer_is_awaited_only_volumes_that_name_the_claim_count() ->
 
 
 @pytest.mark.parametrize(
-    ("found", "desired_volumes", "expected"),
+    ("volume", "desired_volumes", "expected"),
     [
         (free("a"), claim(), ""),
         (free("a", "1Mi"), claim(), "requested PV is too small"),
@@ -85,8 +85,8 @@ def test_while_a_consumer_is_awaited_only_volumes_that_name_the_claim_count() ->
         (free("a", accessModes=[ROX]), claim(), "incompatible accessMode"),
     ],
 )
-def test_why_not(found: PersistentVolume, desired_volumes: PersistentVolumeClaim, expected: str) -> None:
-    assert why_not(found, desired_volumes) == expected
+def test_why_not(volume: PersistentVolume, desired_volumes: PersistentVolumeClaim, expected: str) -> None:
+    assert why_not(volume, desired_volumes) == expected
 
 
 def test_whose_a_volume_is() -> None:
@@ -97,9 +97,9 @@ def test_whose_a_volume_is() -> None:
 
 
 def test_new_claims() -> None:
-    default, found = StorageClass(metadata=ObjectMeta(name="std")), free("a")
+    default, volume = StorageClass(metadata=ObjectMeta(name="std")), free("a")
     with_class = claim(storageClassName="x")
-    assert binding_decisions.on_new_claim(claim(), found, default, waits=False) == binding_decisions.BindClaim(found)
+    assert binding_decisions.on_new_claim(claim(), volume, default, waits=False) == binding_decisions.BindClaim(volume)
     assert binding_decisions.on_new_claim(claim(), None, default, waits=False) == binding_decisions.TakeClass("std")
     assert binding_decisions.on_new_claim(with_class, None, default, waits=False) == binding_decisions.Provision()
     assert binding_decisions.on_new_claim(with_class, None, None, waits=True) == binding_decisions.Wait(
@@ -148,7 +148,7 @@ def test_claims_that_were_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "owner", "expected"),
+    ("volume", "owner", "expected"),
     [
         (free("a"), None, binding_decisions.Offer()),
         (free("a", claimRef=ref()), None, binding_decisions.Offer()),
@@ -159,19 +159,19 @@ def test_claims_that_were_bound() -> None:
         (free("a", claimRef=ref("1")), claim(volumeName="b"), binding_decisions.Unbind()),
     ],
 )
-def test_volumes(found: PersistentVolume, owner: PersistentVolumeClaim | None, expected: Any) -> None:
-    assert binding_decisions.on_volume(found, owner) == expected
+def test_volumes(volume: PersistentVolume, owner: PersistentVolumeClaim | None, expected: Any) -> None:
+    assert binding_decisions.on_volume(volume, owner) == expected
 
 
 def test_a_volume_made_for_a_claim_that_has_another_goes() -> None:
-    made = free("a", claimRef=ref("1"), persistentVolumeReclaimPolicy="Delete")
-    made.metadata.annotations["pv.kubernetes.io/provisioned-by"] = "x"
-    assert binding_decisions.on_volume(made, claim(volumeName="b")) == binding_decisions.Reclaim()
+    volume = free("a", claimRef=ref("1"), persistentVolumeReclaimPolicy="Delete")
+    volume.metadata.annotations["pv.kubernetes.io/provisioned-by"] = "x"
+    assert binding_decisions.on_volume(volume, claim(volumeName="b")) == binding_decisions.Reclaim()
 
 
 def test_changes() -> None:
-    desired_volumes, found = of_uid("1"), free("a")
-    bound = binding.volume_bound(found, desired_volumes)
+    desired_volumes, volume = of_uid("1"), free("a")
+    bound = binding.volume_bound(volume, desired_volumes)
     assert bound is not None
     assert bound.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
     assert binding.volume_bound(bound, desired_volumes) is None
@@ -182,31 +182,35 @@ def test_changes() -> None:
     kept = binding.volume_unbound(named).spec.claimRef
     assert kept is not None
     assert (kept.name, kept.uid) == ("c", "")
-    changed = binding.claim_bound(desired_volumes, found)
+    changed = binding.claim_bound(desired_volumes, volume)
     assert changed is not None
     assert changed.spec.volumeName == "a"
     assert set(changed.metadata.annotations) == {
         "pv.kubernetes.io/bound-by-controller",
         "pv.kubernetes.io/bind-completed",
     }
-    assert binding.claim_bound(changed, found) is None
-    told = binding.claim_in(changed, "Bound", free("a", "3Gi", accessModes=[RWO, ROX]))
-    assert told is not None
-    assert (told.status.capacity, told.status.accessModes) == ({"storage": "3Gi"}, [RWO, ROX])
-    lost = binding.claim_in(told, "Lost", None)
+    assert binding.claim_bound(changed, volume) is None
+    claim = binding.claim_in(changed, "Bound", free("a", "3Gi", accessModes=[RWO, ROX]))
+    assert claim is not None
+    assert (claim.status.capacity, claim.status.accessModes) == ({"storage": "3Gi"}, [RWO, ROX])
+    lost = binding.claim_in(claim, "Lost", None)
     assert lost is not None
     assert (lost.status.capacity, lost.status.accessModes) == ({}, [])
 
 
 def test_classes() -> None:
     old, new, other = (StorageClass(metadata=ObjectMeta(name=name)) for name in ("old", "new", "other"))
-    for found, when in ((old, "2026-01-01T00:00:00Z"), (new, "2026-02-01T00:00:00Z"), (other, "2026-03-01T00:00:00Z")):
-        found.metadata.creationTimestamp = when
-    for found in (old, new):
-        found.metadata.annotations["storageclass.kubernetes.io/is-default-class"] = "true"
+    for storage_class, when in (
+        (old, "2026-01-01T00:00:00Z"),
+        (new, "2026-02-01T00:00:00Z"),
+        (other, "2026-03-01T00:00:00Z"),
+    ):
+        storage_class.metadata.creationTimestamp = when
+    for storage_class in (old, new):
+        storage_class.metadata.annotations["storageclass.kubernetes.io/is-default-class"] = "true"
     assert default_of([old, new, other]) is new
     assert default_of([other]) is None
     by_note = claim()
     by_note.metadata.annotations["volume.beta.kubernetes.io/storage-class"] = "x"
     assert class_of_claim(by_note) == "x"
-    assert [names_class(one) for one in (claim(), claim(storageClassName=""), by_note)] == [False, True, True]
+    assert [names_class(claim) for claim in (claim(), claim(storageClassName=""), by_note)] == [False, True, True]

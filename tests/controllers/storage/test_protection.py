@@ -46,9 +46,11 @@ def ephemeral_pod(uid: str, *, is_shut_down: bool = False) -> Pod:
 
 
 def ephemeral_claim(owner: str) -> PersistentVolumeClaim:
-    made = claim("p-data")
-    made.metadata.ownerReferences = [OwnerReference(uid=owner, controller=True, name="p", kind="Pod", apiVersion="v1")]
-    return made
+    new_claim = claim("p-data")
+    new_claim.metadata.ownerReferences = [
+        OwnerReference(uid=owner, controller=True, name="p", kind="Pod", apiVersion="v1")
+    ]
+    return new_claim
 
 
 @pytest.mark.parametrize(
@@ -69,12 +71,12 @@ def test_use_of_a_claim(pod: Pod, held: PersistentVolumeClaim, expected: bool) -
 @pytest.mark.parametrize("is_deleted", [False, True])
 @pytest.mark.parametrize("has_finalizer", [False, True])
 def test_what_there_is_to_do(is_deleted: bool, has_finalizer: bool) -> None:
-    found = claim()
-    found.metadata.deletionTimestamp = NOW if is_deleted else None
-    found.metadata.finalizers = ["a", *([CLAIM_FINALIZER] if has_finalizer else [])]
-    assert is_candidate(found, CLAIM_FINALIZER) is (is_deleted and has_finalizer)
-    assert lacks(found, CLAIM_FINALIZER) is (not is_deleted and not has_finalizer)
-    assert concerns(found, CLAIM_FINALIZER) is (is_deleted == has_finalizer)
+    new_claim = claim()
+    new_claim.metadata.deletionTimestamp = NOW if is_deleted else None
+    new_claim.metadata.finalizers = ["a", *([CLAIM_FINALIZER] if has_finalizer else [])]
+    assert is_candidate(new_claim, CLAIM_FINALIZER) is (is_deleted and has_finalizer)
+    assert lacks(new_claim, CLAIM_FINALIZER) is (not is_deleted and not has_finalizer)
+    assert concerns(new_claim, CLAIM_FINALIZER) is (is_deleted == has_finalizer)
 
 
 async def is_gone(objects: ResourceClient[Any], name: str, namespace: str = "") -> bool:
@@ -143,8 +145,10 @@ async def test_an_attributes_class_goes_when_nobody_names_it() -> None:
     async with cluster() as c:
         classes, claims = c.client.of(VolumeAttributesClass), c.client.of(PersistentVolumeClaim)
         for name in ("free", "named"):
-            made = VolumeAttributesClass(metadata=ObjectMeta(name=name), driverName="d", parameters={"a": "b"})
-            await classes.create(made)
+            attributes_class = VolumeAttributesClass(
+                metadata=ObjectMeta(name=name), driverName="d", parameters={"a": "b"}
+            )
+            await classes.create(attributes_class)
         await claims.create(claim(volumeAttributesClassName="named"))
         async with c.running(ClassProtectionController.name, ClaimProtectionController.name):
             for name in ("free", "named"):

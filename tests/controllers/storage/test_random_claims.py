@@ -42,8 +42,10 @@ class Chaos:
                 case 2 | 3:
                     policy = dice.choice(("Retain", "Retain", "Delete"))
                     kind = dice.choice(CLASSES[:2])
-                    made = volume(name, dice.choice(SIZES), storageClassName=kind, persistentVolumeReclaimPolicy=policy)
-                    await volumes.create(made)
+                    new_volume = volume(
+                        name, dice.choice(SIZES), storageClassName=kind, persistentVolumeReclaimPolicy=policy
+                    )
+                    await volumes.create(new_volume)
                 case _:
                     await claims.delete(name, "default")
         except (errors.AlreadyExists, errors.NotFound, errors.Conflict):
@@ -53,17 +55,17 @@ class Chaos:
 
 
 async def all_is_well(c: Cluster) -> None:
-    claims = {found.metadata.uid: found for found in (await c.client.of(PersistentVolumeClaim).list()).items}
-    volumes = {found.metadata.name: found for found in (await c.client.of(PersistentVolume).list()).items}
-    for found in claims.values():
-        assert found.metadata.deletionTimestamp is None
-        if found.status.phase == "Bound":
-            ref = volumes[found.spec.volumeName].spec.claimRef
+    claims = {claim.metadata.uid: claim for claim in (await c.client.of(PersistentVolumeClaim).list()).items}
+    volumes = {volume.metadata.name: volume for volume in (await c.client.of(PersistentVolume).list()).items}
+    for stored in claims.values():
+        assert stored.metadata.deletionTimestamp is None
+        if stored.status.phase == "Bound":
+            ref = volumes[stored.spec.volumeName].spec.claimRef
             assert ref is not None
-            assert ref.uid == found.metadata.uid
+            assert ref.uid == stored.metadata.uid
         else:
-            assert (found.status.phase, found.spec.volumeName) == ("Pending", "")
-            assert found.spec.storageClassName != "made"
+            assert (stored.status.phase, stored.spec.volumeName) == ("Pending", "")
+            assert stored.spec.storageClassName != "made"
     for held in volumes.values():
         owner = claims.get(held.spec.claimRef.uid) if held.spec.claimRef is not None else None
         if owner is not None:

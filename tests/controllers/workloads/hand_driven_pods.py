@@ -17,8 +17,8 @@ class Stage:
 
     async def pods(self) -> dict[str, Pod]:
         await self._cluster.clock.settle()
-        found = (await self._pods.list(Selection(namespace=NAMESPACE))).items
-        return {pod.metadata.name: pod for pod in sorted(found, key=lambda pod: pod.metadata.name)}
+        pods = (await self._pods.list(Selection(namespace=NAMESPACE))).items
+        return {pod.metadata.name: pod for pod in sorted(pods, key=lambda pod: pod.metadata.name)}
 
     async def play(self) -> None:
         """Have everything run and become ready, and what is to end, end, until nothing is left to do."""
@@ -57,8 +57,8 @@ class Stage:
 
     async def events(self) -> list[tuple[str, str]]:
         await self._cluster.clock.settle()
-        found = (await self._cluster.client.of(Event).list(Selection(namespace=NAMESPACE))).items
-        return [(event.reason, event.message) for event in found]
+        events = (await self._cluster.client.of(Event).list(Selection(namespace=NAMESPACE))).items
+        return [(event.reason, event.message) for event in events]
 
     async def _write(self, name: str, phase: str, *, is_ready: bool) -> None:
         now = times.format_time(self._cluster.clock.now())

@@ -58,9 +58,9 @@ async def lagging(cluster: Cluster, name: str, seed: int, *, pace: float = 1) ->
     """Run the controller on caches that lag."""
     lag = Lag(cluster.transport, seed, pace)
 
-    def client_for(wanted: str) -> Client:
-        if wanted:
-            return cluster.controller_client(wanted)
+    def client_for(desired: str) -> Client:
+        if desired:
+            return cluster.controller_client(desired)
         return Client(transport=lag, clock=cluster.clock, component="kube-controller-manager")
 
     manager = ControllerManager(client_for=client_for, clock=cluster.clock, names=[name], config=CONFIG)
@@ -79,7 +79,7 @@ async def lagging(cluster: Cluster, name: str, seed: int, *, pace: float = 1) ->
 @asynccontextmanager
 async def diary(cluster: Cluster) -> AsyncIterator[list[tuple[str, str, str]]]:
     """What became of pods, as it happened: ADDED or DELETED, name, image."""
-    told: list[tuple[str, str, str]] = []
+    entries: list[tuple[str, str, str]] = []
 
     async def write() -> None:
         async with cluster.client.of(Pod).watch(Selection(namespace=NAMESPACE)) as events:
@@ -87,9 +87,9 @@ async def diary(cluster: Cluster) -> AsyncIterator[list[tuple[str, str, str]]]:
                 for event in batch:
                     if event.type in (ADDED, DELETED):
                         pod: Any = event.object
-                        told.append((event.type, event.key.name, pod.spec.containers[0].image))
+                        entries.append((event.type, event.key.name, pod.spec.containers[0].image))
 
     async with asyncio.TaskGroup() as group:
         task = group.create_task(write())
-        yield told
+        yield entries
         task.cancel()

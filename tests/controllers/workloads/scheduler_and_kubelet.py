@@ -31,7 +31,7 @@ async def set_state(c: Cluster, pod: Pod, phase: str, *, is_ready: bool) -> None
     pods = c.client.of(Pod)
     changed = copy_of(await pods.get(pod.metadata.name, pod.metadata.namespace))
     changed.status.phase = phase
-    others = [found for found in changed.status.conditions if found.type != "Ready"]
+    others = [condition for condition in changed.status.conditions if condition.type != "Ready"]
     stamp = times.format_time(c.clock.now())
     ready = PodCondition(type="Ready", status="True" if is_ready else "False", lastTransitionTime=stamp)
     changed.status.conditions = [*others, ready]

@@ -25,7 +25,7 @@ async def get(c: Cluster) -> ReplicationController:
 async def test_pods_are_kept_at_a_number() -> None:
     async with pod_cluster() as c:
         async with c.running(NAME):
-            one = await create(c, 3)
+            controller = await create(c, 3)
             await play_out(c)
             status = (await get(c)).status
             assert (status.replicas, status.fullyLabeledReplicas, status.readyReplicas) == (3, 3, 3)
@@ -34,7 +34,7 @@ async def test_pods_are_kept_at_a_number() -> None:
             reference = controller_of(first)
             assert reference is not None
             assert (reference.kind, reference.apiVersion) == ("ReplicationController", "v1")
-            assert reference.uid == one.metadata.uid
+            assert reference.uid == controller.metadata.uid
             events = (await c.client.of(Event).list_all()).items
             assert {event.source.component for event in events} == {"replication-controller"}
 

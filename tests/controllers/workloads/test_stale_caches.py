@@ -48,14 +48,14 @@ def played(play: Callable[[Cluster], Awaitable[None]]) -> None:
 def test_stateful_sets(seed: int, policy: str) -> None:
     async def play(c: Cluster) -> None:
         stage, sets = Stage(c), c.client.of(StatefulSet)
-        async with lagging(c, "statefulset-controller", seed) as lag, diary(c) as told:
+        async with lagging(c, "statefulset-controller", seed) as lag, diary(c) as entries:
             await sets.create(stateful_set(3, policy=policy))
             await until_rest(c, stage, lag)
-            assert sorted(told) == [(ADDED, f"web-{at}", "one") for at in range(3)]
-            told.clear()
+            assert sorted(entries) == [(ADDED, f"web-{at}", "one") for at in range(3)]
+            entries.clear()
             await sets.patch("web", TWO, NAMESPACE)
             await until_rest(c, stage, lag)
-            assert told == [
+            assert entries == [
                 line for at in (2, 1, 0) for line in ((DELETED, f"web-{at}", "one"), (ADDED, f"web-{at}", "two"))
             ]
             status = (await sets.get("web", NAMESPACE)).status
@@ -72,14 +72,14 @@ def test_two_controllers_of_stateful_sets_at_a_time(seed: int, policy: str) -> N
 
     async def play(c: Cluster) -> None:
         stage, sets, name = Stage(c), c.client.of(StatefulSet), "statefulset-controller"
-        async with lagging(c, name, seed) as one, lagging(c, name, seed, pace=0.2) as other, diary(c) as told:
+        async with lagging(c, name, seed) as first, lagging(c, name, seed, pace=0.2) as other, diary(c) as entries:
             await sets.create(stateful_set(3, policy=policy))
-            await until_rest(c, stage, one, other)
-            assert sorted(told) == [(ADDED, f"web-{at}", "one") for at in range(3)]
-            told.clear()
+            await until_rest(c, stage, first, other)
+            assert sorted(entries) == [(ADDED, f"web-{at}", "one") for at in range(3)]
+            entries.clear()
             await sets.patch("web", TWO, NAMESPACE)
-            await until_rest(c, stage, one, other)
-            assert sorted(told) == sorted(
+            await until_rest(c, stage, first, other)
+            assert sorted(entries) == sorted(
                 line for at in range(3) for line in ((DELETED, f"web-{at}", "one"), (ADDED, f"web-{at}", "two"))
             )
 
@@ -93,14 +93,14 @@ def test_daemon_sets(seed: int) -> None:
         for at in range(3):
             await nodes.create(node(f"n{at}"))
             await nodes.patch(f"n{at}", {"spec": {"taints": None}}, type=PatchType.MERGE)
-        async with lagging(c, "daemonset-controller", seed) as lag, diary(c) as told:
+        async with lagging(c, "daemonset-controller", seed) as lag, diary(c) as entries:
             await sets.create(daemon_set())
             await until_rest(c, stage, lag)
-            assert [(what, image) for what, _, image in told] == [(ADDED, "one")] * 3
-            told.clear()
+            assert [(what, image) for what, _, image in entries] == [(ADDED, "one")] * 3
+            entries.clear()
             await sets.patch("logs", TWO, NAMESPACE)
             await until_rest(c, stage, lag)
-            assert [(what, image) for what, _, image in told] == [(DELETED, "one"), (ADDED, "two")] * 3
+            assert [(what, image) for what, _, image in entries] == [(DELETED, "one"), (ADDED, "two")] * 3
             status = (await sets.get("logs", NAMESPACE)).status
             assert (status.numberAvailable, status.updatedNumberScheduled) == (3, 3)
 

@@ -51,21 +51,21 @@ async def until_rest(c: Cluster, lags: Sequence[Lag], *, least: int, most: int) 
 async def test_a_deployment(seed: int) -> None:
     async with (
         pod_cluster() as c,
-        lagging(c, "deployment-controller", seed) as one,
+        lagging(c, "deployment-controller", seed) as first,
         lagging(c, "replicaset-controller", seed + 100) as other,
-        diary(c) as told,
+        diary(c) as entries,
     ):
-        lags = (one, other)
+        lags = (first, other)
         await create(c, 3, strategy=SURGE)
         await until_rest(c, lags, least=0, most=3)
-        assert [(what, image) for what, _, image in told] == [(ADDED, "i:1")] * 3
-        told.clear()
+        assert [(what, image) for what, _, image in entries] == [(ADDED, "i:1")] * 3
+        entries.clear()
         await set_image(c, "i:2")
         await until_rest(c, lags, least=3, most=4)
-        assert sorted((what, image) for what, _, image in told) == [(ADDED, "i:2")] * 3 + [(DELETED, "i:1")] * 3
+        assert sorted((what, image) for what, _, image in entries) == [(ADDED, "i:2")] * 3 + [(DELETED, "i:1")] * 3
         assert (await sizes(c), await reason(c)) == ([0, 3], "NewReplicaSetAvailable")
-        told.clear()
+        entries.clear()
         await c.client.of(Deployment).patch("web", {"spec": {"replicas": 5}}, "default")
         await until_rest(c, lags, least=3, most=5)
-        assert [(what, image) for what, _, image in told] == [(ADDED, "i:2")] * 2
+        assert [(what, image) for what, _, image in entries] == [(ADDED, "i:2")] * 2
         assert (await get(c)).status.availableReplicas == 5

@@ -26,7 +26,7 @@ def made(selector: LabelSelector | None, spaces: list[str], by_label: LabelSelec
 
 sorts = st.lists(
     st.builds(made, selectors, st.lists(st.sampled_from("xy"), max_size=2), namespace_selectors), min_size=1, max_size=2
-).map(lambda found: PodClass(tuple(found)))
+).map(lambda pod_selectors: PodClass(tuple(pod_selectors)))
 groups = st.builds(LabelGroup, st.sampled_from(["x", "y", ""]), labels, st.just(False))
 
 
@@ -48,13 +48,13 @@ steps = st.lists(st.tuples(st.sampled_from("xy"), labels, st.integers(0, 2)), mi
 @few
 @given(st.lists(sorts, min_size=1, max_size=3), steps, st.data())
 def test_counts_while_pods_come_and_go(
-    wanted: list[PodClass], steps: list[tuple[str, dict[str, str], int]], data: st.DataObject
+    classes: list[PodClass], steps: list[tuple[str, dict[str, str], int]], data: st.DataObject
 ) -> None:
     table = PodInfoTable()
     counts = PodCounts(table, 3)
-    for name, found in SPACES.items():
-        counts.set_namespace(name, found)
-    early = [counts.tally(pod_class) for pod_class in wanted]
+    for name, namespace_labels in SPACES.items():
+        counts.set_namespace(name, namespace_labels)
+    early = [counts.tally(pod_class) for pod_class in classes]
     there: list[tuple[PodInfo, int]] = []
     for number, (namespace, own, row) in enumerate(steps):
         one_goes: bool = data.draw(st.booleans())
@@ -64,7 +64,7 @@ def test_counts_while_pods_come_and_go(
         info = table.info(pod(f"p{number}", namespace, own))
         counts.add(info, row)
         there.append((info, row))
-    for pod_class, tally in zip(wanted, early, strict=True):
+    for pod_class, tally in zip(classes, early, strict=True):
         plain = [0, 0, 0]
         for info, row in there:
             plain[row] += pod_class.matches(info.group, SPACES)

@@ -24,40 +24,42 @@ amounts = st.fixed_dictionaries({}, optional={"cpu": st.sampled_from(["1", "2", 
 reported = st.one_of(st.none(), amounts)
 
 
-def resized(wanted: dict[str, str], actual: dict[str, str] | None, granted: dict[str, str], reason: str = "") -> Pod:
+def resized(desired: dict[str, str], actual: dict[str, str] | None, granted: dict[str, str], reason: str = "") -> Pod:
     resources = ResourceRequirements(requests=actual) if actual is not None else None
     status = ContainerStatus(name="c", resources=resources, allocatedResources=granted)
     conditions = [PodCondition(type="PodResizePending", status="True", reason=reason)] if reason else []
     return Pod(
         metadata=ObjectMeta(name="p", namespace="x", uid="p"),
-        spec=PodSpec(containers=[Container(name="c", resources=ResourceRequirements(requests=wanted))]),
+        spec=PodSpec(containers=[Container(name="c", resources=ResourceRequirements(requests=desired))]),
         status=PodStatus(containerStatuses=[status], conditions=conditions),
     )
 
 
 @given(amounts, reported, amounts, st.sampled_from(["", "Deferred", "Infeasible"]))
-def test_the_most_counts(wanted: dict[str, str], actual: Any, granted: dict[str, str], reason: str) -> None:
-    pod = resized(wanted, actual, granted, reason)
-    lists = [wanted] if actual is None else [actual, granted] if reason == "Infeasible" else [wanted, actual, granted]
+def test_the_most_counts(desired: dict[str, str], actual: Any, granted: dict[str, str], reason: str) -> None:
+    pod = resized(desired, actual, granted, reason)
+    lists = [desired] if actual is None else [actual, granted] if reason == "Infeasible" else [desired, actual, granted]
     plain = {}
     for name in ("cpu", "memory"):
-        found = [quantity.parse(one[name]) for one in lists if name in one]
-        if found:
-            plain[name] = max(found).milli_value() if name == "cpu" else max(found).value()
+        quantities = [quantity.parse(amounts_[name]) for amounts_ in lists if name in amounts_]
+        if quantities:
+            plain[name] = max(quantities).milli_value() if name == "cpu" else max(quantities).value()
     assert PodInfoTable().info(pod).signature.requests == plain
 
 
 @given(amounts, reported, amounts, st.sampled_from(["", "Infeasible"]))
-def test_of_a_pod_as_a_whole_too(wanted: dict[str, str], actual: Any, granted: dict[str, str], reason: str) -> None:
+def test_of_a_pod_as_a_whole_too(desired: dict[str, str], actual: Any, granted: dict[str, str], reason: str) -> None:
     """Its containers' requests count only for what it does not ask for itself."""
     pod = resized({"cpu": "100m", "memory": "1Mi"}, None, {}, reason)
-    pod.spec.resources = ResourceRequirements(requests=wanted)
+    pod.spec.resources = ResourceRequirements(requests=desired)
     pod.status.resources = ResourceRequirements(requests=actual) if actual is not None else None
     pod.status.allocatedResources = granted
-    lists = [wanted] if actual is None else [actual, granted] if reason else [wanted, actual, granted]
+    lists = [desired] if actual is None else [actual, granted] if reason else [desired, actual, granted]
     plain = {"cpu": 100, "memory": 1024 * 1024}
-    for name in wanted:
-        most = max((quantity.parse(one[name]) for one in lists if name in one), default=quantity.parse("0"))
+    for name in desired:
+        most = max(
+            (quantity.parse(amounts_[name]) for amounts_ in lists if name in amounts_), default=quantity.parse("0")
+        )
         plain[name] = most.milli_value() if name == "cpu" else most.value()
     assert PodInfoTable().info(pod).signature.requests == {name: amount for name, amount in plain.items() if amount}
 
@@ -89,9 +91,9 @@ async def test_room_while_a_pod_is_resized(reason: str, is_free: bool) -> None:
                 }
             ]
         }
-        found = await pods.get("p", NAMESPACE)
-        assert found.spec.containers
-        name = found.spec.containers[0].name
+        pod = await pods.get("p", NAMESPACE)
+        assert pod.spec.containers
+        name = pod.spec.containers[0].name
         status["containerStatuses"][0]["name"] = name
         await pods.patch("p", {"status": status}, NAMESPACE, subresource="status")
         more = {"spec": {"containers": [{"name": name, "resources": {"requests": {"cpu": "3"}}}]}}

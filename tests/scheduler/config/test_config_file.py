@@ -11,13 +11,13 @@ from sampan.scheduler.plugins.registry import UnknownSchedulerPlugin
 from sampan.scheduler.simulation import Simulation
 
 
-def config(**given: Any) -> dict[str, Any]:
-    return {"apiVersion": API_VERSION, "kind": "KubeSchedulerConfiguration", **given}
+def config(**fields: Any) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": "KubeSchedulerConfiguration", **fields}
 
 
 def profile(**plugins: Any) -> Any:
-    (found,) = parse_config(config(profiles=[{"plugins": plugins}])).profiles
-    return Simulation(profile=found).profile
+    (profile_config,) = parse_config(config(profiles=[{"plugins": plugins}])).profiles
+    return Simulation(profile=profile_config).profile
 
 
 def names(plugins: Any) -> list[str]:
@@ -25,37 +25,37 @@ def names(plugins: Any) -> list[str]:
 
 
 def test_an_empty_file_is_the_default() -> None:
-    found = parse_config(config())
-    assert [one.scheduler_name for one in found.profiles] == ["default-scheduler"]
-    assert found.profiles[0].plugins == DEFAULT_PLUGINS
-    assert (found.queue.first_backoff_s, found.queue.most_backoff_s) == (1, 10)
+    scheduler_config = parse_config(config())
+    assert [profile.scheduler_name for profile in scheduler_config.profiles] == ["default-scheduler"]
+    assert scheduler_config.profiles[0].plugins == DEFAULT_PLUGINS
+    assert (scheduler_config.queue.first_backoff_s, scheduler_config.queue.most_backoff_s) == (1, 10)
 
 
 def test_plugins_are_taken_away_and_weighed_anew() -> None:
-    made = profile(
+    configured = profile(
         multiPoint={"disabled": [{"name": "ImageLocality"}], "enabled": [{"name": "TaintToleration", "weight": 9}]},
         score={"disabled": [{"name": "NodeAffinity"}]},
     )
-    assert "ImageLocality" not in names(made.plugins)
-    assert "NodeAffinity" in names(made.points.at("filter"))
-    assert "NodeAffinity" not in names(made.points.at("score"))
-    assert made.weights["TaintToleration"] == 9
-    assert names(made.points.at("filter"))[:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
+    assert "ImageLocality" not in names(configured.plugins)
+    assert "NodeAffinity" in names(configured.points.at("filter"))
+    assert "NodeAffinity" not in names(configured.points.at("score"))
+    assert configured.weights["TaintToleration"] == 9
+    assert names(configured.points.at("filter"))[:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
 
 
 def test_only_what_is_named() -> None:
-    made = profile(
+    configured = profile(
         multiPoint={
             "disabled": [{"name": "*"}],
             "enabled": [{"name": "PrioritySort"}, {"name": "NodeResourcesFit"}, {"name": "DefaultBinder"}],
         }
     )
-    assert names(made.points.at("filter")) == ["NodeResourcesFit"]
-    assert names(made.points.at("bind")) == ["DefaultBinder"]
+    assert names(configured.points.at("filter")) == ["NodeResourcesFit"]
+    assert names(configured.points.at("bind")) == ["DefaultBinder"]
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("document", "message"),
     [
         ({"kind": "Pod", "apiVersion": "v1"}, "not Pod of v1"),
         (config(profile=[]), "Object contains unknown field `profile`"),
@@ -120,14 +120,14 @@ def test_only_what_is_named() -> None:
         (config(extenders=[{"urlPrefix": "http://x", "httpTimeout": "soon"}]), "extenders[0]: "),
     ],
 )
-def test_faults(given: dict[str, Any], told: str) -> None:
+def test_errors(document: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_config(given)
-    assert told in str(caught.value)
+        parse_config(document)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("plugin", "args", "told"),
+    ("plugin", "args", "message"),
     [
         (
             "DefaultPreemption",
@@ -211,12 +211,12 @@ def test_faults(given: dict[str, Any], told: str) -> None:
         ),
     ],
 )
-def test_arguments_that_a_plugin_cannot_use(plugin: str, args: dict[str, Any], told: str) -> None:
-    (found,) = parse_config(config(profiles=[{"pluginConfig": [{"name": plugin, "args": args}]}])).profiles
+def test_arguments_that_a_plugin_cannot_use(plugin: str, args: dict[str, Any], message: str) -> None:
+    (profile_config,) = parse_config(config(profiles=[{"pluginConfig": [{"name": plugin, "args": args}]}])).profiles
     with pytest.raises(ArgumentError) as caught:
-        Simulation(profile=found)
+        Simulation(profile=profile_config)
     assert f"arguments of {plugin}: " in str(caught.value)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_plugin_that_there_is_not() -> None:
@@ -230,9 +230,9 @@ def test_a_plugin_at_a_point_that_it_does_not_have() -> None:
 
 
 def test_what_flags_say_too() -> None:
-    given = config(leaderElection={"leaderElect": False}, clientConnection={"kubeconfig": "/k", "qps": 10})
-    found = parse_config(given).flags
-    assert (found["leader_elect"], found["kubeconfig"], found["leader_elect_retry_period"]) == (False, "/k", "2s")
+    document = config(leaderElection={"leaderElect": False}, clientConnection={"kubeconfig": "/k", "qps": 10})
+    flags = parse_config(document).flags
+    assert (flags["leader_elect"], flags["kubeconfig"], flags["leader_elect_retry_period"]) == (False, "/k", "2s")
 
 
 def test_a_share_of_nodes_is_accepted_and_noted(caplog: pytest.LogCaptureFixture) -> None:

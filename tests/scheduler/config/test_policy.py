@@ -89,7 +89,7 @@ def test_every_priority(name: str) -> None:
     assert [framework.weights[plugin] for plugin in expected] == [7] * len(expected)
 
 
-def test_what_is_not_said_is_as_by_default() -> None:
+def test_missing_fields_have_their_defaults() -> None:
     framework, usual = profile(), Simulation().profile
     assert set(names(framework.points.at("filter"))) == set(names(usual.points.at("filter")))
     expected = {name: usual.weights[name] for name in names(usual.points.at("score"))}
@@ -155,7 +155,7 @@ PREDICATE, PRIORITY = "predicates[0]", "priorities[0]"
         ({"extenders": [{"urlPrefix": "x", "verb": "y"}]}, "extenders[0]: Object contains unknown field `verb`"),
     ],
 )
-def test_faults_name_the_field(policy: dict[str, Any], message: str) -> None:
+def test_errors_name_the_field(policy: dict[str, Any], message: str) -> None:
     with pytest.raises(PolicyFileError) as caught:
         config_of(parse_policy(yaml.safe_dump(policy)))
     assert message in str(caught.value)

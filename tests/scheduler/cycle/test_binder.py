@@ -56,7 +56,7 @@ async def state(cluster: Running, name: str) -> tuple[str, str]:
     return pod.spec.nodeName, pod.status.nominatedNodeName
 
 
-def test_the_node_of_a_pod_that_waits_is_told() -> None:
+def test_the_node_of_a_waiting_pod_is_nominated() -> None:
     async def scenario(cluster: Running) -> None:
         await cluster.create(cluster.pod("permit"))
         await cluster.create(cluster.pod("prebind"))

@@ -28,18 +28,18 @@ def group(name: str, least: int) -> PodGroup:
 
 
 def member(cluster: Running, name: str, of: str, cpu: str = "1") -> Pod:
-    made = cluster.pod(name, cpu=cpu)
-    made.spec.schedulingGroup = PodSchedulingGroup(podGroupName=of)
-    return made
+    pod = cluster.pod(name, cpu=cpu)
+    pod.spec.schedulingGroup = PodSchedulingGroup(podGroupName=of)
+    return pod
 
 
 async def bound(cluster: Running) -> dict[str, int]:
     """How many pods of each group have nodes."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for pod in (await cluster.cluster.client.of(Pod).list()).items:
         name = pod.spec.schedulingGroup.podGroupName
-        found[name] = found.get(name, 0) + bool(pod.spec.nodeName)
-    return found
+        counts[name] = counts.get(name, 0) + bool(pod.spec.nodeName)
+    return counts
 
 
 def why(cluster: Running, pod: Any) -> str:
@@ -108,9 +108,9 @@ async def test_an_error_with_one_pod_leaves_no_other_between_queue_and_node() ->
 async def told(cluster: Running, name: str = "g") -> tuple[str, str, str]:
     """What the group says of itself."""
     await cluster.settle()
-    (found,) = (await cluster.cluster.client.of(PodGroup).get(name, NAMESPACE)).status.conditions
-    assert found.type == "PodGroupScheduled"
-    return found.status, found.reason, found.message
+    (condition,) = (await cluster.cluster.client.of(PodGroup).get(name, NAMESPACE)).status.conditions
+    assert condition.type == "PodGroupScheduled"
+    return condition.status, condition.reason, condition.message
 
 
 async def test_the_group_says_whether_it_has_its_nodes() -> None:
@@ -177,9 +177,9 @@ async def test_two_gangs_that_each_need_more_than_half(slots: int, least: int) -
             for name in ("a", "b"):
                 await cluster.create(member(cluster, f"{name}{number}", name))
         await cluster.cluster.clock.advance(60)
-        found = await bound(cluster)
-        assert sorted(found.values()) == [0, least]
-        winner = max(found, key=lambda name: found[name])
+        counts = await bound(cluster)
+        assert sorted(counts.values()) == [0, least]
+        winner = max(counts, key=lambda name: counts[name])
         for number in range(least):
             client = cluster.cluster.client.of(Pod)
             await client.delete(f"{winner}{number}", NAMESPACE, options=Delete(grace_period_s=0))
@@ -212,6 +212,6 @@ async def test_a_gang_does_not_hold_nodes_for_ever() -> None:
 async def test_a_server_that_serves_no_groups_drops_the_field() -> None:
     async with running() as cluster:
         await cluster.node("a")
-        made = await cluster.create(member(cluster, "p", "g"))
-        assert made.spec.schedulingGroup is None
+        pod = await cluster.create(member(cluster, "p", "g"))
+        assert pod.spec.schedulingGroup is None
         assert await cluster.where("p") == ["a"]

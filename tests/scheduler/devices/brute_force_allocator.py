@@ -21,61 +21,61 @@ class Pick(NamedTuple):
 
 
 def number(text: str) -> Fraction:
-    found = parse(text)
-    return Fraction(found.mantissa) * Fraction(10) ** found.scale
+    quantity = parse(text)
+    return Fraction(quantity.mantissa) * Fraction(10) ** quantity.scale
 
 
 def alternatives(claim: int, request: Any) -> Iterator[tuple[str, str, Any]]:
     if request.exactly is not None:
         yield request.name, request.name, request.exactly
-    for one in request.firstAvailable:
-        yield f"{request.name}/{one.name}", request.name, one
+    for subrequest in request.firstAvailable:
+        yield f"{request.name}/{subrequest.name}", request.name, subrequest
 
 
-def is_meant(wanted: Any, device: Device) -> bool:
+def is_meant(request: Any, device: Device) -> bool:
     """Selectors of these tests name a model."""
-    return all(f'"{device.attributes["model"].string}"' in one.cel.expression for one in wanted.selectors)
+    return all(f'"{device.attributes["model"].string}"' in selector.cel.expression for selector in request.selectors)
 
 
-def part(wanted: Any, device: Device, name: str) -> Fraction | None:
+def part(request: Any, device: Device, name: str) -> Fraction | None:
     """What of a capacity is taken; None if it cannot be."""
     capacity = device.capacity[name]
     policy, whole = capacity.requestPolicy, number(capacity.value)
-    asked = wanted.capacity.requests.get(name) if wanted.capacity is not None else None
+    requested = request.capacity.requests.get(name) if request.capacity is not None else None
     if policy is None:
-        return number(asked) if asked is not None else whole
-    if asked is None:
+        return number(requested) if requested is not None else whole
+    if requested is None:
         return number(policy.default or "0")
     if policy.validValues:
-        return next((number(one) for one in policy.validValues if number(asked) <= number(one)), None)
+        return next((number(size) for size in policy.validValues if number(requested) <= number(size)), None)
     if policy.validRange is None:
-        return number(asked)
+        return number(requested)
     least, most = number(policy.validRange.min or "0"), number(policy.validRange.max or capacity.value)
-    found = max(number(asked), least)
+    amount = max(number(requested), least)
     if policy.validRange.step is not None:
         step = number(policy.validRange.step)
-        found = least + -((least - found) // step) * step
-    return found if found <= most else None
+        amount = least + -((least - amount) // step) * step
+    return amount if amount <= most else None
 
 
 def options(claim: int, request: Any, devices: Sequence[Device], used: dict[str, list[dict[str, Fraction]]]) -> Any:
-    for name, parent, wanted in alternatives(claim, request):
-        meant = [one for one in devices if is_meant(wanted, one)]
-        if wanted.allocationMode == "All":
-            every = [one for one in meant if has_room(wanted, one, used.get(one.name, []))]
+    for name, parent, subrequest in alternatives(claim, request):
+        matching = [device for device in devices if is_meant(subrequest, device)]
+        if subrequest.allocationMode == "All":
+            every = [device for device in matching if has_room(subrequest, device, used.get(device.name, []))]
             if every:
-                yield [Pick(claim, name, parent, wanted, one) for one in every]
+                yield [Pick(claim, name, parent, subrequest, device) for device in every]
         else:
-            for chosen in combinations(meant, wanted.count or 1):
-                yield [Pick(claim, name, parent, wanted, one) for one in chosen]
+            for chosen in combinations(matching, subrequest.count or 1):
+                yield [Pick(claim, name, parent, subrequest, device) for device in chosen]
 
 
-def has_room(wanted: Any, device: Device, others: Sequence[dict[str, Fraction]]) -> bool:
-    if wanted.capacity is not None and any(name not in device.capacity for name in wanted.capacity.requests):
+def has_room(request: Any, device: Device, others: Sequence[dict[str, Fraction]]) -> bool:
+    if request.capacity is not None and any(name not in device.capacity for name in request.capacity.requests):
         return False
     for name, capacity in device.capacity.items():
-        own = part(wanted, device, name)
-        if own is None or own + sum(one.get(name, Fraction(0)) for one in others) > number(capacity.value):
+        own = part(request, device, name)
+        if own is None or own + sum(usage.get(name, Fraction(0)) for usage in others) > number(capacity.value):
             return False
     return True
 
@@ -84,7 +84,7 @@ def is_right(
     picks: Sequence[Pick],
     claims: Sequence[ResourceClaim],
     devices: Sequence[Device],
-    taken: Sequence[str],
+    in_use: Sequence[str],
     used: dict[str, list[dict[str, Fraction]]],
     counters: dict[str, Fraction],
 ) -> bool:
@@ -94,7 +94,7 @@ def is_right(
         name, is_admin = pick.device.name, bool(getattr(pick.wanted, "adminAccess", None))
         if is_admin and (name, pick.claim) in held:
             return False
-        if not is_admin and (name in taken or any(name == other for other, _ in held)):
+        if not is_admin and (name in in_use or any(name == other for other, _ in held)):
             return False
         if not has_room(pick.wanted, pick.device, shares.get(name, [])):
             return False
@@ -106,10 +106,10 @@ def is_right(
         else:
             held.append((name, pick.claim))
     busy = {pick.device.name for pick in picks if not getattr(pick.wanted, "adminAccess", None)}
-    busy |= set(taken) | set(used)
+    busy |= set(in_use) | set(used)
     left = dict(counters)
-    for one in devices:
-        for use in one.consumesCounters if one.name in busy else ():
+    for device in devices:
+        for use in device.consumesCounters if device.name in busy else ():
             for key, amount in use.counters.items():
                 left[key] -= number(amount.value)
     return min(left.values(), default=Fraction(0)) >= 0 and all(
@@ -120,11 +120,15 @@ def is_right(
 def are_constrained(picks: Sequence[Pick], claim: ResourceClaim) -> bool:
     if len(picks) > MOST:
         return False
-    for one in claim.spec.devices.constraints:
-        name = (one.matchAttribute or one.distinctAttribute or "").removeprefix(f"{DRIVER}/")
-        about = [pick for pick in picks if not one.requests or {pick.request, pick.parent}.intersection(one.requests)]
+    for constraint in claim.spec.devices.constraints:
+        name = (constraint.matchAttribute or constraint.distinctAttribute or "").removeprefix(f"{DRIVER}/")
+        about = [
+            pick
+            for pick in picks
+            if not constraint.requests or {pick.request, pick.parent}.intersection(constraint.requests)
+        ]
         values = [pick.device.attributes[name].int if name in pick.device.attributes else None for pick in about]
-        if None in values or (values and len(set(values)) != (1 if one.matchAttribute else len(values))):
+        if None in values or (values and len(set(values)) != (1 if constraint.matchAttribute else len(values))):
             return False
     return True
 
@@ -132,7 +136,7 @@ def are_constrained(picks: Sequence[Pick], claim: ResourceClaim) -> bool:
 def first_right(
     claims: Sequence[ResourceClaim],
     devices: Sequence[Device],
-    taken: Sequence[str] = (),
+    in_use: Sequence[str] = (),
     used: dict[str, list[dict[str, Fraction]]] | None = None,
     counters: dict[str, Fraction] | None = None,
 ) -> list[list[tuple[str, str]]] | None:
@@ -145,7 +149,7 @@ def first_right(
     ]
     for chosen in product(*every):
         picks = [pick for some in chosen for pick in some]
-        if is_right(picks, claims, devices, taken, used, counters or {}):
+        if is_right(picks, claims, devices, in_use, used, counters or {}):
             return [
                 [(pick.request, pick.device.name) for pick in picks if pick.claim == at] for at in range(len(claims))
             ]

@@ -105,10 +105,10 @@ def claim(
 
 def having(*results: DeviceRequestAllocationResult, name: str = "other") -> ResourceClaim:
     """A claim that has these devices."""
-    made = claim(name=name)
+    new_claim = claim(name=name)
     devices = DeviceAllocationResult(results=list(results))
-    made.status = ResourceClaimStatus(allocation=AllocationResult(devices=devices))
-    return made
+    new_claim.status = ResourceClaimStatus(allocation=AllocationResult(devices=devices))
+    return new_claim
 
 
 def result(device: str, pool: str = "p", **more: Any) -> DeviceRequestAllocationResult:
@@ -131,8 +131,8 @@ class World:
         self.views = NodeViews(table=simulation.table, index=ResourceSliceIndex(self.slice_informer))
         for node in self.nodes:
             simulation.add_node(node)
-        for one in self.slices:
-            self.put(one)
+        for resource_slice in self.slices:
+            self.put(resource_slice)
 
     def put(self, obj: ResourceSlice | ResourceClaim) -> None:
         informer: Any = self.slice_informer if isinstance(obj, ResourceSlice) else self.claim_informer
@@ -147,7 +147,7 @@ class World:
 
     def answers(self, *claims: ResourceClaim) -> AllocationCache:
         self.views.refresh()
-        by_name = {one.metadata.name: one for one in self.classes}
+        by_name = {device_class.metadata.name: device_class for device_class in self.classes}
         return AllocationCache(
             pod_requests=read_claim_requests(claims, by_name.get),
             views=self.views,
@@ -157,17 +157,17 @@ class World:
         )
 
     def outcome_of(
-        self, answers: AllocationCache, claims: Sequence[ResourceClaim], node: str = "n"
+        self, allocation_cache: AllocationCache, claims: Sequence[ResourceClaim], node: str = "n"
     ) -> list[AllocationResult] | str:
         """The allocations, or why there are none."""
         row = self.simulation.table.rows[node]
         rows = np.array([row], dtype=np.intp)
-        run_to_end(answers.catch_up(rows))
-        allocations = answers.allocations(row)
+        run_to_end(allocation_cache.catch_up(rows))
+        allocations = allocation_cache.allocations(row)
         if allocations is None:
-            return answers.refusals[int(answers.outcomes(rows)[0]) - 1].text_for(claims)
-        parts = zip(answers.pod_requests.claims, allocations, strict=True)
-        return [allocation_result(wanted, taken, node) for wanted, taken in parts]
+            return allocation_cache.refusals[int(allocation_cache.outcomes(rows)[0]) - 1].text_for(claims)
+        parts = zip(allocation_cache.pod_requests.claims, allocations, strict=True)
+        return [allocation_result(claim_request, devices, node) for claim_request, devices in parts]
 
     def allocated(self, *claims: ResourceClaim, node: str = "n") -> list[AllocationResult] | str:
         return self.outcome_of(self.answers(*claims), claims, node)
@@ -177,4 +177,4 @@ class World:
         allocations = self.allocated(*claims, node=node)
         if isinstance(allocations, str):
             return allocations
-        return [[(one.request, one.device) for one in one_claim.devices.results] for one_claim in allocations]
+        return [[(result.request, result.device) for result in one_claim.devices.results] for one_claim in allocations]

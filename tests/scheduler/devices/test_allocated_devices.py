@@ -15,24 +15,24 @@ def taken(world: World) -> set[str]:
 
 
 def promised(world: World, name: str, device: str) -> ResourceClaim:
-    made = having(result(device), name=name)
-    assert made.status.allocation is not None
-    world.allocated_devices.add_pending(name, made.status.allocation)
-    return made
+    claim = having(result(device), name=name)
+    assert claim.status.allocation is not None
+    world.allocated_devices.add_pending(name, claim.status.allocation)
+    return claim
 
 
 def test_a_promise_counts_until_it_is_seen_to_be_kept() -> None:
     world = World()
-    made = promised(world, "c", "d0")
+    promised_claim = promised(world, "c", "d0")
     assert taken(world) == {"d0"}
     world.put(claim(name="c"))
     assert taken(world) == {"d0"}, "not written yet"
     at = world.allocated_devices.position
-    world.put(made)
+    world.put(promised_claim)
     assert taken(world) == {"d0"}
     assert world.allocated_devices.since(at) == [], "nothing has changed"
     assert not world.allocated_devices.is_pending("c")
-    world.remove(made)
+    world.remove(promised_claim)
     assert taken(world) == set()
 
 
@@ -63,10 +63,10 @@ def test_a_claim_that_was_made_up_gets_a_uid() -> None:
     world.allocated_devices.replace_uid("made up", "c")
     world.allocated_devices.remove_pending("made up")
     assert taken(world) == {"d0"}
-    made = having(result("d0"), name="c")
-    world.put(made)
+    claim = having(result("d0"), name="c")
+    world.put(claim)
     assert world.allocated_devices.used_in(POOL)["d0"].owners == 1
-    world.remove(made)
+    world.remove(claim)
     assert taken(world) == set()
 
 
@@ -98,7 +98,7 @@ def test_shares_are_added_up() -> None:
 def test_changes_say_whether_devices_are_free_again() -> None:
     world = World()
     at = world.allocated_devices.position
-    made = having(result("d0"))
-    world.put(made)
-    world.remove(made)
+    claim = having(result("d0"))
+    world.put(claim)
+    world.remove(claim)
     assert [change.is_freed for change in world.allocated_devices.since(at) or ()] == [False, True]

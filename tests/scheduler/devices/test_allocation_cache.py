@@ -27,46 +27,46 @@ NODES = 600
 
 def cluster() -> Simulation:
     """Every second node has eight devices."""
-    made = Simulation()
+    simulation = Simulation()
     amounts = {"cpu": "4", "memory": "8Gi", "pods": "10"}
     for number in range(NODES):
         name = f"n{number:03d}"
-        made.add_node(Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable=amounts)))
+        simulation.add_node(Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable=amounts)))
         if number % 2:
-            put(made, slice_of([device(f"d{at}", link=at) for at in range(8)], node=name, pool=name))
-    put(made, CLASS)
-    return made
+            put(simulation, slice_of([device(f"d{at}", link=at) for at in range(8)], node=name, pool=name))
+    put(simulation, CLASS)
+    return simulation
 
 
-def put(made: Simulation, obj: Any) -> None:
+def put(simulation: Simulation, obj: Any) -> None:
     kinds: Any = {"ResourceSlice": ResourceSlice, "DeviceClass": DeviceClass, "ResourceClaim": ResourceClaim}
     obj.metadata.resourceVersion = obj.metadata.resourceVersion or "1"
-    made.handle.informers.of(kinds[obj.kind])._put(key_of(obj), obj)
+    simulation.handle.informers.of(kinds[obj.kind])._put(key_of(obj), obj)
 
 
-def wanting(made: Simulation, expression: str = f'device.attributes["{DRIVER}"].link > 1') -> Pod:
+def wanting(simulation: Simulation, expression: str = f'device.attributes["{DRIVER}"].link > 1') -> Pod:
     pod = builders.pod("p", namespace="x")
     pod.metadata.uid = "p"
     pod.spec.resourceClaims = [PodResourceClaim(name="c", resourceClaimName="c")]
-    put(made, claim(exactly("r", 2, selectors=cel(expression))))
+    put(simulation, claim(exactly("r", 2, selectors=cel(expression))))
     return pod
 
 
 def test_others_have_their_turn() -> None:
     async def main() -> float:
-        made = cluster()
-        cycle = made.cycle(wanting(made))
+        simulation = cluster()
+        cycle = simulation.cycle(wanting(simulation))
         gc.collect()
         gc.freeze()
         done = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             probe = group.create_task(longest_hold(done))
             await asyncio.sleep(0)
-            await made.profile.prepare(cycle)
-            placed = made.profile.select_node(cycle)
+            await simulation.profile.prepare(cycle)
+            result = simulation.profile.select_node(cycle)
             done.set()
         gc.unfreeze()
-        assert (placed.diagnosis, placed.feasible) == (None, NODES // 2)
+        assert (result.diagnosis, result.feasible) == (None, NODES // 2)
         return probe.result()
 
     assert asyncio.run(main()) < LONGEST_S
@@ -75,32 +75,32 @@ def test_others_have_their_turn() -> None:
 async def test_what_changes_meanwhile_is_seen() -> None:
     """Devices are taken while nodes are looked at: of those that were looked at, and of those that were not."""
 
-    made = cluster()
-    pod = wanting(made)
-    cycle = made.cycle(pod)
-    work = made.profile.prepare(cycle)
+    simulation = cluster()
+    pod = wanting(simulation)
+    cycle = simulation.cycle(pod)
+    work = simulation.profile.prepare(cycle)
     gone = [f"n{number:03d}" for number in (1, 101, NODES - 1)]
     async with asyncio.TaskGroup() as group:
         looking = group.create_task(work)
         await asyncio.sleep(0)
         assert not looking.done(), "it takes more than a turn"
         for name in gone:
-            taken = [result(f"d{at}", name) for at in range(8)]
-            put(made, having(*taken, name=f"of-{name}"))
+            results = [result(f"d{at}", name) for at in range(8)]
+            put(simulation, having(*results, name=f"of-{name}"))
     rows = np.arange(NODES, dtype=np.intp)
-    made.profile._pre_filter(cycle, made.profile._signature_cache(cycle))
-    codes = made.profile.codes(cycle, rows)
-    refused = {made.table.names[row] for row in rows[codes != 0].tolist() if row % 2}
+    simulation.profile._pre_filter(cycle, simulation.profile._signature_cache(cycle))
+    codes = simulation.profile.codes(cycle, rows)
+    refused = {simulation.table.names[row] for row in rows[codes != 0].tolist() if row % 2}
     assert refused == set(gone)
 
 
 def test_a_large_pool_is_looked_at_a_part_at_a_time() -> None:
-    made = Simulation()
-    made.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "10"})))
-    put(made, slice_of([device(f"d{at}", link=at) for at in range(400)]))
-    put(made, CLASS)
-    cycle = made.cycle(wanting(made))
-    (plugin,) = (one for one in made.profile.plugins if isinstance(one, DynamicResources))
+    simulation = Simulation()
+    simulation.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "10"})))
+    put(simulation, slice_of([device(f"d{at}", link=at) for at in range(400)]))
+    put(simulation, CLASS)
+    cycle = simulation.cycle(wanting(simulation))
+    (plugin,) = (plugin for plugin in simulation.profile.plugins if isinstance(plugin, DynamicResources))
     state = plugin._state(cycle)
     assert isinstance(state, PodClaimState)
     rows = np.arange(1, dtype=np.intp)
@@ -108,9 +108,9 @@ def test_a_large_pool_is_looked_at_a_part_at_a_time() -> None:
     assert sum(1 for _ in plugin._allocator.catch_up(state, cycle.pod, rows)) < 3, "what is known is known"
 
 
-def matching(selectors: DeviceSelectors, wanted: RequestAlternative, candidate: CandidateDevice) -> bool:
+def matching(selectors: DeviceSelectors, request: RequestAlternative, candidate: CandidateDevice) -> bool:
     """Whether the device matches the selectors of the request; jobs are done at once."""
-    steps = selectors.matching(0, wanted, [candidate])
+    steps = selectors.matching(0, request, [candidate])
     while True:
         try:
             job = next(steps)
@@ -135,20 +135,20 @@ SLOW_SELECTORS = {
 @pytest.mark.parametrize("expression", SLOW_SELECTORS.values(), ids=SLOW_SELECTORS)
 def test_selectors_that_take_long_do_not_hold_the_loop(expression: str) -> None:
     async def main() -> float:
-        made = Simulation()
-        made.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "10"})))
-        put(made, slice_of([device(f"d{at}", link=at) for at in range(2)]))
-        put(made, CLASS)
-        cycle = made.cycle(wanting(made, expression))
+        simulation = Simulation()
+        simulation.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "10"})))
+        put(simulation, slice_of([device(f"d{at}", link=at) for at in range(2)]))
+        put(simulation, CLASS)
+        cycle = simulation.cycle(wanting(simulation, expression))
         run_to_end(DeviceSelectors().ready())
         done = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             probe = group.create_task(longest_hold(done))
             await asyncio.sleep(0)
-            await made.profile.prepare(cycle)
-            placed = made.profile.select_node(cycle)
+            await simulation.profile.prepare(cycle)
+            result = simulation.profile.select_node(cycle)
             done.set()
-        assert (placed.diagnosis, placed.feasible) == (None, 1)
+        assert (result.diagnosis, result.feasible) == (None, 1)
         return probe.result()
 
     # what the code does shows every time, what the machine does (caches, other processes) only now and then
@@ -160,25 +160,25 @@ def test_a_device_remembers_but_so_many_expressions() -> None:
     candidate = CandidateDevice(next(offers(offered)), offered.spec.devices[0])
     selectors = DeviceSelectors()
     for least in range(-500, 500):
-        asked = claim(exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].link > {least}')))
-        ((wanted,),) = read_claim_requests([asked], lambda name: CLASS).claims[0].requests
-        assert matching(selectors, wanted, candidate) is (least < 1)
+        claim_ = claim(exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].link > {least}')))
+        ((request,),) = read_claim_requests([claim_], lambda name: CLASS).claims[0].requests
+        assert matching(selectors, request, candidate) is (least < 1)
     assert len(candidate.matched) < 100
 
 
 def test_pools_that_change_often_are_not_remembered_as_they_were() -> None:
-    made = Simulation()
-    made.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "10"})))
-    put(made, slice_of([device(f"d{at}", link=at) for at in range(4)]))
-    put(made, CLASS)
-    pod = wanting(made)
-    (plugin,) = (one for one in made.profile.plugins if isinstance(one, DynamicResources))
+    simulation = Simulation()
+    simulation.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "10"})))
+    put(simulation, slice_of([device(f"d{at}", link=at) for at in range(4)]))
+    put(simulation, CLASS)
+    pod = wanting(simulation)
+    (plugin,) = (plugin for plugin in simulation.profile.plugins if isinstance(plugin, DynamicResources))
     rows = np.arange(1, dtype=np.intp)
     for generation in range(1000):
         other = slice_of([device("e0", link=0)], pool="other", name="other", generation=generation + 1)
         other.metadata.resourceVersion = str(generation + 1)
-        put(made, other)
-        state = plugin._state(made.cycle(pod))
+        put(simulation, other)
+        state = plugin._state(simulation.cycle(pod))
         assert isinstance(state, PodClaimState)
         run_to_end(plugin._allocator.catch_up(state, pod, rows))
         (part,) = (part for _, part in plugin._allocator.groups(state, pod, rows))

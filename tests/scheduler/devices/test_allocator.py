@@ -73,17 +73,17 @@ def card(amount: str, count: int = 2) -> ResourceSlice:
 
 @st.composite
 def devices(draw: Any, at: int) -> Device:
-    made = device(f"d{at}", draw(st.sampled_from("ab")), draw(st.sampled_from([None, 1, 2])))
+    new_device = device(f"d{at}", draw(st.sampled_from("ab")), draw(st.sampled_from([None, 1, 2])))
     if draw(st.booleans()):
-        made.capacity = memory(draw(st.sampled_from(["3", "4"])), draw(st.sampled_from(POLICIES)))
-        made.allowMultipleAllocations = draw(st.sampled_from([None, True]))
+        new_device.capacity = memory(draw(st.sampled_from(["3", "4"])), draw(st.sampled_from(POLICIES)))
+        new_device.allowMultipleAllocations = draw(st.sampled_from([None, True]))
     if draw(st.booleans()):
-        made.consumesCounters = of_card(draw(st.sampled_from(["1", "2"])))
-    made.taints = draw(st.sampled_from([[], [], [TAINT]]))
-    return made
+        new_device.consumesCounters = of_card(draw(st.sampled_from(["1", "2"])))
+    new_device.taints = draw(st.sampled_from([[], [], [TAINT]]))
+    return new_device
 
 
-wanted = st.fixed_dictionaries(
+device_requests = st.fixed_dictionaries(
     {
         "selectors": st.sampled_from([[], [], model("a"), model("b")]),
         "tolerations": st.sampled_from([[], [], [TOLERATION]]),
@@ -103,14 +103,16 @@ wanted = st.fixed_dictionaries(
 def requests(draw: Any, at: int) -> Any:
     kind = draw(st.sampled_from(["exactly", "exactly", "all", "either"]))
     if kind == "either":
-        return either(f"r{at}", *(sub(f"s{number}", draw(st.integers(1, 2)), **draw(wanted)) for number in range(2)))
-    more = {**draw(wanted), "adminAccess": draw(st.sampled_from([None, None, None, True]))}
+        return either(
+            f"r{at}", *(sub(f"s{number}", draw(st.integers(1, 2)), **draw(device_requests)) for number in range(2))
+        )
+    more = {**draw(device_requests), "adminAccess": draw(st.sampled_from([None, None, None, True]))}
     return every(f"r{at}", **more) if kind == "all" else exactly(f"r{at}", draw(st.integers(1, 2)), **more)
 
 
 @st.composite
 def claims(draw: Any, at: int) -> Any:
-    asked = [draw(requests(number)) for number in range(draw(st.integers(1, 2)))]
+    drawn = [draw(requests(number)) for number in range(draw(st.integers(1, 2)))]
     constraints = draw(
         st.lists(
             st.sampled_from(
@@ -124,7 +126,7 @@ def claims(draw: Any, at: int) -> Any:
             max_size=1,
         )
     )
-    return claim(*asked, constraints=constraints, name=f"c{at}")
+    return claim(*drawn, constraints=constraints, name=f"c{at}")
 
 
 @hypothesis.settings(max_examples=120, deadline=None)
@@ -133,20 +135,22 @@ def test_against_brute_force(data: Any) -> None:
     there = [data.draw(devices(at)) for at in range(data.draw(st.integers(1, 4)))]
     wanting = [data.draw(claims(at)) for at in range(data.draw(st.integers(1, 2)))]
     world = World([slice_of(there, count=2), card("3")])
-    taken, used = [], {}
-    for one in there:
+    in_use, used = [], {}
+    for device_ in there:
         if data.draw(st.sampled_from([False, False, True])):
-            if one.allowMultipleAllocations:
-                world.put(having(result(one.name, shareID="s", consumedCapacity={"memory": "1"}), name=one.name))
-                used[one.name] = [{"memory": Fraction(1)}]
+            if device_.allowMultipleAllocations:
+                world.put(
+                    having(result(device_.name, shareID="s", consumedCapacity={"memory": "1"}), name=device_.name)
+                )
+                used[device_.name] = [{"memory": Fraction(1)}]
             else:
-                world.put(having(result(one.name), name=one.name))
-                taken.append(one.name)
-    found = world.given(*wanting)
-    expected = first_right(wanting, there, taken, used, {"memory": Fraction(3)})
-    if isinstance(found, str) and "a claim constraint would not be satisfied" in found:
+                world.put(having(result(device_.name), name=device_.name))
+                in_use.append(device_.name)
+    allocation = world.given(*wanting)
+    expected = first_right(wanting, there, in_use, used, {"memory": Fraction(3)})
+    if isinstance(allocation, str) and "a claim constraint would not be satisfied" in allocation:
         return  # a claim for all devices that cannot be had together: other alternatives are not tried
-    assert (None if isinstance(found, str) else found) == expected
+    assert (None if isinstance(allocation, str) else allocation) == expected
 
 
 def test_two_claims_share_what_there_is() -> None:
@@ -171,27 +175,27 @@ class TestAll:
         assert world.given(claim(every("r"))) == TOO_FEW
 
     def test_a_pool_that_is_not_all_there(self) -> None:
-        told = (
+        message = (
             "claim x/c, request r: asks for all devices, but resource pool gpu.example.com/p is currently being updated"
         )
-        assert World([slice_of([device("d0")], count=2)]).given(claim(every("r"))) == told
+        assert World([slice_of([device("d0")], count=2)]).given(claim(every("r"))) == message
 
     def test_an_invalid_pool(self) -> None:
         twice = slice_of([device("d0"), device("d0")])
-        told = "claim x/c, request r: asks for all devices, but resource pool gpu.example.com/p is currently invalid"
-        assert World([twice]).given(claim(every("r"))) == told
+        message = "claim x/c, request r: asks for all devices, but resource pool gpu.example.com/p is currently invalid"
+        assert World([twice]).given(claim(every("r"))) == message
         assert World([twice]).given(claim(exactly("r"))) == "invalid resource pools were encountered"
 
     def test_devices_that_do_not_go_together(self) -> None:
         world = World([slice_of([device("d0", link=1), device("d1", link=2)])])
-        told = "cannot add device gpu.example.com/p/d1 because a claim constraint would not be satisfied"
+        message = "cannot add device gpu.example.com/p/d1 because a claim constraint would not be satisfied"
         same = [DeviceConstraint(matchAttribute=LINK)]
-        assert world.given(claim(every("r"), constraints=same)) == f"claim x/c, request r: {told}"
+        assert world.given(claim(every("r"), constraints=same)) == f"claim x/c, request r: {message}"
 
     def test_more_than_a_claim_may_have(self) -> None:
         world = World([slice_of([device(f"d{at}") for at in range(33)])])
-        told = "claim x/c: number of requested devices 33 exceeds the claim limit of 32"
-        assert world.given(claim(every("r"))) == told
+        message = "claim x/c: number of requested devices 33 exceeds the claim limit of 32"
+        assert world.given(claim(every("r"))) == message
 
 
 class TestAdmins:
@@ -200,9 +204,9 @@ class TestAdmins:
         world.put(having(result("d0"), result("d1")))
         admin = claim(exactly("r", 2, adminAccess=True))
         assert world.given(admin) == [[("r", "d0"), ("r", "d1")]]
-        found = world.allocated(admin)
-        assert not isinstance(found, str)
-        assert [one.adminAccess for one in found[0].devices.results] == [True, True]
+        allocation = world.allocated(admin)
+        assert not isinstance(allocation, str)
+        assert [result.adminAccess for result in allocation[0].devices.results] == [True, True]
 
     def test_what_they_have_is_not_taken(self) -> None:
         world = World([slice_of([device("d0")])])
@@ -279,7 +283,7 @@ class TestCounters:
         assert world.given(claim(exactly("r"))) == [[("r", "d0")]]
         assert world.given(claim(exactly("r", 2))) == TOO_FEW
 
-    def test_sets_that_nobody_told_of(self) -> None:
+    def test_counter_sets_that_no_slice_declares(self) -> None:
         world = World([slice_of([self.part("d0", "1")])])
         assert world.given(claim(exactly("r"))) == "invalid resource pools were encountered"
 
@@ -292,17 +296,19 @@ class TestCounters:
 
 
 class TestCapacity:
-    def amounts(self, world: World, *asked: str | None) -> Any:
+    def amounts(self, world: World, *sizes: str | None) -> Any:
         """What each claim gets of the memory of a device."""
         wanting = [
-            claim(exactly("r", capacity=CapacityRequirements(requests={"memory": one}) if one else None), name=f"c{at}")
-            for at, one in enumerate(asked)
+            claim(
+                exactly("r", capacity=CapacityRequirements(requests={"memory": size}) if size else None), name=f"c{at}"
+            )
+            for at, size in enumerate(sizes)
         ]
-        found = world.allocated(*wanting)
-        if isinstance(found, str):
-            return found
-        results = [one.devices.results[0] for one in found]
-        return [(one.device, one.consumedCapacity.get("memory")) for one in results]
+        allocation = world.allocated(*wanting)
+        if isinstance(allocation, str):
+            return allocation
+        results = [allocation.devices.results[0] for allocation in allocation]
+        return [(result.device, result.consumedCapacity.get("memory")) for result in results]
 
     def world(self, amount: str, policy: CapacityRequestPolicy | None) -> World:
         return World([slice_of([device("d", allowMultipleAllocations=True, capacity=memory(amount, policy))])])
@@ -317,14 +323,14 @@ class TestCapacity:
 
     def test_every_part_has_an_id(self) -> None:
         world = self.world("10Gi", CapacityRequestPolicy(default="1Gi"))
-        found = world.allocated(claim(exactly("r"), exactly("s")))
-        assert not isinstance(found, str)
-        ids = [one.shareID for one in found[0].devices.results]
+        allocation = world.allocated(claim(exactly("r"), exactly("s")))
+        assert not isinstance(allocation, str)
+        ids = [result.shareID for result in allocation[0].devices.results]
         assert len(set(ids)) == 2
         assert None not in ids
 
     @pytest.mark.parametrize(
-        ("policy", "asked", "gets"),
+        ("policy", "requested", "gets"),
         [
             (None, None, "8Gi"),
             (None, "3Gi", "3Gi"),
@@ -346,9 +352,9 @@ class TestCapacity:
             (None, "9Gi", None),
         ],
     )
-    def test_policies(self, policy: CapacityRequestPolicy | None, asked: str | None, gets: str | None) -> None:
+    def test_policies(self, policy: CapacityRequestPolicy | None, requested: str | None, gets: str | None) -> None:
         expected = TOO_FEW if gets is None else [("d", gets)]
-        assert self.amounts(self.world("8Gi", policy), asked) == expected
+        assert self.amounts(self.world("8Gi", policy), requested) == expected
 
     def test_a_device_for_one_alone_is_large_enough(self) -> None:
         slices = [slice_of([device("d0", capacity=memory("1Gi")), device("d1", capacity=memory("2Gi"))])]
@@ -396,14 +402,14 @@ class TestSelectors:
 
 def test_where_the_devices_can_be_used() -> None:
     def zone(value: str) -> NodeSelector:
-        wanted = NodeSelectorRequirement(key="zone", operator="In", values=[value])
-        return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=[wanted])])
+        expected = NodeSelectorRequirement(key="zone", operator="In", values=[value])
+        return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=[expected])])
 
     def where(*slices: ResourceSlice) -> Any:
         node = Node(metadata=ObjectMeta(name="n", labels={"zone": "a"}))
-        found = World(slices, nodes=[node]).allocated(claim(exactly("r", len(slices))))
-        assert not isinstance(found, str), found
-        return found[0].nodeSelector
+        allocation = World(slices, nodes=[node]).allocated(claim(exactly("r", len(slices))))
+        assert not isinstance(allocation, str), allocation
+        return allocation[0].nodeSelector
 
     wide = slice_of([device("d")], node=None, nodeSelector=zone("a"), pool="wide")
     wider = slice_of([device("d")], node=None, nodeSelector=zone("a"), pool="wider")
@@ -420,10 +426,10 @@ def test_devices_that_have_to_be_made_ready_come_last() -> None:
     late = slice_of([device("d", bindingConditions=["ready"], bindingFailureConditions=["failed"])], pool="a")
     world = World([late, slice_of([device("e")], pool="b")])
     assert world.given(claim(exactly("r"))) == [[("r", "e")]]
-    found = world.allocated(claim(exactly("r", 2)))
-    assert not isinstance(found, str)
-    assert [one.bindingConditions for one in found[0].devices.results] == [[], ["ready"]]
-    assert [one.bindingFailureConditions for one in found[0].devices.results] == [[], ["failed"]]
+    allocation = world.allocated(claim(exactly("r", 2)))
+    assert not isinstance(allocation, str)
+    assert [result.bindingConditions for result in allocation[0].devices.results] == [[], ["ready"]]
+    assert [result.bindingFailureConditions for result in allocation[0].devices.results] == [[], ["failed"]]
 
 
 def test_a_search_ends() -> None:

@@ -19,8 +19,8 @@ def node(name: str, zone: str = "a") -> Node:
 
 
 def zone(value: str) -> NodeSelector:
-    wanted = NodeSelectorRequirement(key="zone", operator="In", values=[value])
-    return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=[wanted])])
+    requirement = NodeSelectorRequirement(key="zone", operator="In", values=[value])
+    return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=[requirement])])
 
 
 @st.composite
@@ -31,9 +31,9 @@ def slices(draw: Any, at: int) -> ResourceSlice:
     more["count"] = draw(st.sampled_from([1, 1, 2]))
     kind = draw(st.sampled_from(["local", "local", "zone", "all", "each"]))
     if kind == "each":
-        for one in there:
-            one.nodeName = draw(st.sampled_from([None, *NAMES]))
-            one.allNodes = None if one.nodeName else True
+        for device_ in there:
+            device_.nodeName = draw(st.sampled_from([None, *NAMES]))
+            device_.allNodes = None if device_.nodeName else True
         return slice_of(there, node=None, perDeviceNodeSelection=True, **more)
     if kind == "local":
         return slice_of(there, node=draw(st.sampled_from(NAMES)), **more)
@@ -54,23 +54,23 @@ def test_what_is_kept_is_what_would_be_found_now(data: Any, steps: list[tuple[st
     """After any changes of slices, claims and nodes."""
     nodes = {name: node(name) for name in NAMES}
     there: dict[str, ResourceSlice] = {}
-    taken: dict[str, Any] = {}
+    claims: dict[str, Any] = {}
     world = World(nodes=list(nodes.values()))
     wanting = [[claim(exactly("r"))], [claim(either("r", sub("two", 2), sub("one")))]]
     kept = [(world.answers(*some), some) for some in wanting]
     for what, at in steps:
         if what == "slice":
-            made = data.draw(slices(at))
-            there[made.metadata.name] = made
-            world.put(made)
+            drawn = data.draw(slices(at))
+            there[drawn.metadata.name] = drawn
+            world.put(drawn)
         elif what == "gone" and f"s{at}" in there:
             world.remove(there.pop(f"s{at}"))
         elif what == "take":
-            made = having(result(f"d{at}-0", data.draw(st.sampled_from(["p", "q"]))), name=f"t{at}")
-            taken[f"t{at}"] = made
-            world.put(made)
-        elif what == "free" and f"t{at}" in taken:
-            world.remove(taken.pop(f"t{at}"))
+            drawn = having(result(f"d{at}-0", data.draw(st.sampled_from(["p", "q"]))), name=f"t{at}")
+            claims[f"t{at}"] = drawn
+            world.put(drawn)
+        elif what == "free" and f"t{at}" in claims:
+            world.remove(claims.pop(f"t{at}"))
         elif what == "move":
             name = NAMES[at % 3]
             nodes[name] = node(name, data.draw(st.sampled_from("ab")))
@@ -80,11 +80,15 @@ def test_what_is_kept_is_what_would_be_found_now(data: Any, steps: list[tuple[st
             if nodes.pop(name, None) is not None:
                 world.simulation.table.remove_node(name)
         fresh = World(list(there.values()), nodes=list(nodes.values()))
-        for one in taken.values():
-            fresh.put(one)
+        for claim_ in claims.values():
+            fresh.put(claim_)
         for name in nodes:
-            for answers, some in kept:
-                assert world.outcome_of(answers, some, name) == fresh.allocated(*some, node=name), (what, at, name)
+            for allocation_cache, some in kept:
+                assert world.outcome_of(allocation_cache, some, name) == fresh.allocated(*some, node=name), (
+                    what,
+                    at,
+                    name,
+                )
 
 
 def test_the_newest_state_of_a_pool_on_its_node() -> None:
@@ -114,7 +118,7 @@ def test_a_search_for_many_nodes_is_one() -> None:
     wide = slice_of([device("d")], node=None, allNodes=True, pool="wide")
     world = World([other, wide], nodes=[node(f"n{at}") for at in range(5)])
     picky = claim(exactly("r", selectors=[]))
-    answers = world.answers(picky)
+    allocation_cache = world.answers(picky)
     for at in range(5):
-        world.outcome_of(answers, [picky], f"n{at}")
-    assert len(answers._allocations) == 2
+        world.outcome_of(allocation_cache, [picky], f"n{at}")
+    assert len(allocation_cache._allocations) == 2

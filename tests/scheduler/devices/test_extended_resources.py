@@ -17,9 +17,10 @@ from sampan.scheduler.devices.extended_resources import (
 GPU, NIC = "example.com/gpu", "example.com/nic"
 
 
-def device_class(name: str, resource: str | None = None, made: str = "2026-01-01T00:00:00Z") -> DeviceClass:
+def device_class(name: str, resource: str | None = None, created_at: str = "2026-01-01T00:00:00Z") -> DeviceClass:
     return DeviceClass(
-        metadata=ObjectMeta(name=name, creationTimestamp=made), spec=DeviceClassSpec(extendedResourceName=resource)
+        metadata=ObjectMeta(name=name, creationTimestamp=created_at),
+        spec=DeviceClassSpec(extendedResourceName=resource),
     )
 
 
@@ -42,11 +43,13 @@ def asked(*containers: Container, before: tuple[Container, ...] = ()) -> tuple[A
     )
     special = extended_resource_claim(pod, [NIC, GPU], classes.get)
     requests = {
-        one.name: (one.exactly.deviceClassName, one.exactly.count)
-        for one in special.claim.spec.devices.requests or ()
-        if one.exactly is not None
+        request.name: (request.exactly.deviceClassName, request.exactly.count)
+        for request in special.claim.spec.devices.requests or ()
+        if request.exactly is not None
     }
-    return requests, [(one.containerName, one.resourceName, one.requestName) for one in special.mappings]
+    return requests, [
+        (mapping.containerName, mapping.resourceName, mapping.requestName) for mapping in special.mappings
+    ]
 
 
 def test_every_container_asks_for_its_own() -> None:

@@ -48,15 +48,15 @@ async def say(cluster: Running, condition: str, *, reason: str = "Said", message
     """What a driver says of the claim's device."""
     claim = copy_of(await the_claim(cluster))
     assert claim.status.allocation is not None
-    (given,) = claim.status.allocation.devices.results
-    said = Condition(
+    (result,) = claim.status.allocation.devices.results
+    ready = Condition(
         type=condition,
         status="True",
         reason=reason,
         message=message,
         lastTransitionTime="2026-01-01T00:00:00Z",
     )
-    status = AllocatedDeviceStatus(driver=given.driver, pool=given.pool, device=given.device, conditions=[said])
+    status = AllocatedDeviceStatus(driver=result.driver, pool=result.pool, device=result.device, conditions=[ready])
     claim.status.devices = [status]
     await cluster.cluster.client.of(ResourceClaim).update_status(claim)
     await cluster.settle()
@@ -87,7 +87,7 @@ async def test_a_failed_binding_leaves_nothing_behind() -> None:
         assert "not today" in (await cluster.condition("p")).message
         await cluster.cluster.clock.advance(15)
         assert await cluster.where("p") == ["b"]
-        assert [one.name for one in (await the_claim(cluster)).status.reservedFor] == ["p"]
+        assert [consumer.name for consumer in (await the_claim(cluster)).status.reservedFor] == ["p"]
 
 
 async def test_devices_that_become_ready() -> None:
@@ -95,8 +95,8 @@ async def test_devices_that_become_ready() -> None:
         await with_late_devices(cluster)
         claim = await the_claim(cluster)
         assert claim.status.allocation is not None
-        (given,) = claim.status.allocation.devices.results
-        assert (given.bindingConditions, given.bindingFailureConditions) == (["ready"], ["failed"])
+        (result,) = claim.status.allocation.devices.results
+        assert (result.bindingConditions, result.bindingFailureConditions) == (["ready"], ["failed"])
         assert claim.status.allocation.allocationTimestamp is not None
         assert await cluster.where("p") == [""], "reserved, and not bound yet"
         (event,) = await cluster.events("BindingConditionsPending")
@@ -112,8 +112,8 @@ async def test_devices_that_a_driver_gives_up() -> None:
         await with_late_devices(cluster)
         await say(cluster, "failed", reason="Broken", message="no such luck")
         failed = await cluster.events("FailedScheduling")
-        told = 'device binding failed: claim=one, reason=Broken, message="no such luck"'
-        assert told in failed[-1].note
+        message = 'device binding failed: claim=one, reason=Broken, message="no such luck"'
+        assert message in failed[-1].note
         assert (await the_claim(cluster)).status.reservedFor == []
         better = slice_of([device("e0")], node="b", pool="a-better")
         await cluster.cluster.client.of(ResourceSlice).create(better)
@@ -143,19 +143,19 @@ async def serving(cluster: Running, own: str = "0") -> None:
     amounts: Any = {"example.com/gpu": own} if own != "0" else {}
     await cluster.node("a", **amounts)
     await cluster.node("b")
-    made = DeviceClass(metadata=ObjectMeta(name="gpu"))
-    made.spec.extendedResourceName = "example.com/gpu"
-    await client.of(DeviceClass).create(made)
+    device_class = DeviceClass(metadata=ObjectMeta(name="gpu"))
+    device_class.spec.extendedResourceName = "example.com/gpu"
+    await client.of(DeviceClass).create(device_class)
     await client.of(ResourceSlice).create(slice_of([device("d0"), device("d1")], node="b", pool="b"))
 
 
 def asking(cluster: Running, name: str, amount: str, resource: str = "example.com/gpu") -> Pod:
-    made = cluster.pod(name)
-    assert made.spec.containers
+    pod = cluster.pod(name)
+    assert pod.spec.containers
     amounts = {resource: amount}
-    resources = made.spec.containers[0].resources
+    resources = pod.spec.containers[0].resources
     resources.requests, resources.limits = {**resources.requests, **amounts}, amounts
-    return made
+    return pod
 
 
 async def special_claims(cluster: Running) -> list[ResourceClaim]:
@@ -171,22 +171,25 @@ async def test_extended_resources_that_a_class_serves() -> None:
         (claim,) = await special_claims(cluster)
         assert claim.metadata.name.startswith("p-extended-resources-")
         assert claim.metadata.annotations == {"resource.kubernetes.io/extended-resource-claim": "true"}
-        assert [(one.kind, one.uid, one.controller) for one in claim.metadata.ownerReferences] == [
-            ("Pod", pod.metadata.uid, True)
-        ]
+        assert [
+            (reference.kind, reference.uid, reference.controller) for reference in claim.metadata.ownerReferences
+        ] == [("Pod", pod.metadata.uid, True)]
         (request,) = claim.spec.devices.requests or []
         assert request.name == "container-0-request-1"
         assert request.exactly is not None
         assert (request.exactly.deviceClassName, request.exactly.count) == ("gpu", 2)
         assert claim.status.allocation is not None
-        assert [one.device for one in claim.status.allocation.devices.results] == ["d0", "d1"]
-        assert [one.uid for one in claim.status.reservedFor] == [pod.metadata.uid]
-        found = await cluster.get("p")
-        assert found is not None
-        told = found.status.extendedResourceClaimStatus
-        assert told is not None
-        assert told.resourceClaimName == claim.metadata.name
-        assert [(one.containerName, one.resourceName, one.requestName) for one in told.requestMappings or ()] == [
+        assert [result.device for result in claim.status.allocation.devices.results] == ["d0", "d1"]
+        assert [consumer.uid for consumer in claim.status.reservedFor] == [pod.metadata.uid]
+        stored_pod = await cluster.get("p")
+        assert stored_pod is not None
+        claim_status = stored_pod.status.extendedResourceClaimStatus
+        assert claim_status is not None
+        assert claim_status.resourceClaimName == claim.metadata.name
+        assert [
+            (mapping.containerName, mapping.resourceName, mapping.requestName)
+            for mapping in claim_status.requestMappings or ()
+        ] == [
             (pod.spec.containers[0].name, "example.com/gpu", "container-0-request-1")  # type: ignore[index]
         ]
         await cluster.create(asking(cluster, "q", "1"))
@@ -214,8 +217,8 @@ async def test_a_class_by_its_own_name_and_one_that_comes_later() -> None:
         await cluster.create(asking(cluster, "q", "1"))
         assert await cluster.where("p", "q") == ["", ""]
         assert "2 Insufficient example.com/gpu" in (await cluster.condition("q")).message
-        made = DeviceClass(metadata=ObjectMeta(name="gpu"))
-        await client.of(DeviceClass).create(made)
+        device_class = DeviceClass(metadata=ObjectMeta(name="gpu"))
+        await client.of(DeviceClass).create(device_class)
         await cluster.cluster.clock.advance(15)
         assert await cluster.where("p", "q") == ["b", ""]
         patch = {"spec": {"extendedResourceName": "example.com/gpu"}}
@@ -270,8 +273,8 @@ async def test_parts_of_one_device() -> None:
         nic = device("nic", allowMultipleAllocations=True, capacity={"bandwidth": DeviceCapacity(value="10G")})
         await client.of(ResourceSlice).create(slice_of([nic], node="a", pool="a"))
         for name, amount in (("p", "6G"), ("q", "4G"), ("r", "1G")):
-            wanted = CapacityRequirements(requests={"bandwidth": amount})
-            await client.of(ResourceClaim).create(named(name, exactly("r", capacity=wanted)))
+            requirements = CapacityRequirements(requests={"bandwidth": amount})
+            await client.of(ResourceClaim).create(named(name, exactly("r", capacity=requirements)))
             await cluster.create(using(cluster, name, name))
             await cluster.settle()
         assert await cluster.where("p", "q", "r") == ["a", "a", ""]
@@ -280,9 +283,9 @@ async def test_parts_of_one_device() -> None:
             allocation = (await the_claim(cluster, name)).status.allocation
             assert allocation is not None
             results += allocation.devices.results
-        assert [one.consumedCapacity for one in results] == [{"bandwidth": "6G"}, {"bandwidth": "4G"}]
-        assert {one.driver for one in results} == {DRIVER}
-        assert len({one.shareID for one in results}) == 2
+        assert [result.consumedCapacity for result in results] == [{"bandwidth": "6G"}, {"bandwidth": "4G"}]
+        assert {result.driver for result in results} == {DRIVER}
+        assert len({result.shareID for result in results}) == 2
 
 
 async def test_profiles_share_the_devices() -> None:
@@ -297,6 +300,6 @@ async def test_profiles_share_the_devices() -> None:
             pod.spec.schedulerName = scheduler
             await cluster.create(pod)
         assert sorted(await cluster.where("p", "q", "r")) == ["", "b", "b"]
-        given = [(await the_claim(cluster, name)).status.allocation for name in ("p", "q", "r")]
-        devices = [one.devices.results[0].device for one in given if one is not None]
+        allocations = [(await the_claim(cluster, name)).status.allocation for name in ("p", "q", "r")]
+        devices = [allocation.devices.results[0].device for allocation in allocations if allocation is not None]
         assert sorted(devices) == ["d0", "d1"]

@@ -16,15 +16,15 @@ from tests.scheduler.running_scheduler import Running, running
 
 @few
 @given(situations())
-def test_verdicts_and_scores_are_those_of_decisions(situation: Situation) -> None:
+def test_rejections_and_scores_are_those_of_scheduling(situation: Situation) -> None:
     simulation = situation.simulation()
     profile, table = simulation.profile, simulation.table
     inspection = inspect(profile, simulation.cycle(situation.pod))
-    placed = situation.simulation().select_node(situation.pod)
-    assert (placed.diagnosis is None) == bool(len(inspection.rows))
-    if placed.diagnosis is None:
+    result = situation.simulation().select_node(situation.pod)
+    assert (result.diagnosis is None) == bool(len(inspection.rows))
+    if result.diagnosis is None:
         best = inspection.rows[inspection.total == inspection.total.max()]
-        assert placed.row in best
+        assert result.row in best
     else:
         assert np.array_equal(inspection.rows, [])
     for name in inspection.codes:

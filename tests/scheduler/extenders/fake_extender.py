@@ -22,22 +22,22 @@ class LittleExtender:
         verb = request.path.rpartition("/")[2]
         body = await request.json()
         self.asked.append((verb, body))
-        found = self.answers[verb](body)
-        return web.Response(status=found) if isinstance(found, int) else web.json_response(found)
+        response = self.answers[verb](body)
+        return web.Response(status=response) if isinstance(response, int) else web.json_response(response)
 
     def bodies(self, verb: str) -> list[dict[str, Any]]:
-        return [body for asked, body in self.asked if asked == verb]
+        return [body for called, body in self.asked if called == verb]
 
 
 @asynccontextmanager
-async def serving(tls: ssl.SSLContext | None = None, **answers: Answer) -> AsyncIterator[LittleExtender]:
-    found = LittleExtender(answers)
-    runner = web.ServerRunner(web.Server(found.answer, access_log=None), shutdown_timeout=1)
+async def serving(tls: ssl.SSLContext | None = None, **responses: Answer) -> AsyncIterator[LittleExtender]:
+    extender = LittleExtender(responses)
+    runner = web.ServerRunner(web.Server(extender.answer, access_log=None), shutdown_timeout=1)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
         port = runner.addresses[0][1]
-        found.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}/ext"
-        yield found
+        extender.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}/ext"
+        yield extender
     finally:
         await runner.cleanup()

@@ -29,9 +29,9 @@ def config(extender: dict[str, Any]) -> SchedulerConfig:
     return parse_config({"apiVersion": API_VERSION, "kind": KIND, "extenders": [extender]})
 
 
-def play(scenario: Scenario, extender: dict[str, Any], **answers: Any) -> None:
+def play(scenario: Scenario, extender: dict[str, Any], **responses: Any) -> None:
     async def main() -> None:
-        async with serving(**answers) as server, running(config({"urlPrefix": server.url, **extender})) as cluster:
+        async with serving(**responses) as server, running(config({"urlPrefix": server.url, **extender})) as cluster:
             for name in ("a", "b", "c"):
                 await cluster.node(name)
             await scenario(cluster, server)
@@ -256,8 +256,8 @@ def test_it_has_a_say_in_the_node_that_is_meant_for_a_pod() -> None:
         await nodes.patch("a", {"status": {"allocatable": there, "capacity": there}}, subresource="status")
         await cluster.cluster.clock.advance(20)
         assert await cluster.where("big") == ["b2"]
-        asked = [[item["metadata"]["name"] for item in body["Nodes"]["items"]] for body in server.bodies("filter")]
-        assert ["a"] in asked
+        candidates = [[item["metadata"]["name"] for item in body["Nodes"]["items"]] for body in server.bodies("filter")]
+        assert ["a"] in candidates
 
     play(scenario, {"filterVerb": "filter"}, filter=only("b2"))
 
@@ -268,8 +268,8 @@ def test_explanations_have_what_it_says() -> None:
         explanation = await explain(cluster.scheduler, cluster.pod("p"), now=0.0)
         by_name = {node.name: node for node in explanation.nodes}
         assert (explanation.feasible, explanation.best, explanation.notes) == (2, "c", [])
-        (verdict,) = by_name["a"].refusals
-        assert (verdict.plugin, verdict.reasons, verdict.isFinal) == (server.url, ["not today"], False)
+        (rejection,) = by_name["a"].refusals
+        assert (rejection.plugin, rejection.reasons, rejection.isFinal) == (server.url, ["not today"], False)
         (score,) = [node for node in by_name["c"].scores if node.plugin == server.url]
         assert (score.score, score.weight) == (70, 5)
         assert by_name["c"].total == by_name["b"].total + 70 * 5
@@ -297,7 +297,7 @@ def test_explanations_have_what_it_says() -> None:
         ({"httpTimeout": "soon"}, "invalid duration"),
     ],
 )
-def test_settings_that_cannot_be_used_are_told_at_once(extender: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_used_are_reported_at_once(extender: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         config({"urlPrefix": "https://127.0.0.1:1", **extender})
 
@@ -327,8 +327,8 @@ def test_the_name_in_the_certificate() -> None:
             await cluster.create(cluster.pod("p"))
             return (await cluster.where("p"))[0]
 
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "both.pem"
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "both.pem"
         file.write_bytes(pair.certificate + pair.key)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file)

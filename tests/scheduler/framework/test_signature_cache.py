@@ -24,26 +24,26 @@ class _First:
 
 def placed(simulation: Simulation, pod: Pod) -> tuple[str, str]:
     simulation.profile.tie_breaker = _First(simulation)  # type: ignore[assignment]
-    found: ScheduleResult = simulation.select_node(pod)
-    if found.diagnosis is not None:
-        return "", found.diagnosis.message
-    return simulation.table.names[found.row], ""
+    result: ScheduleResult = simulation.select_node(pod)
+    if result.diagnosis is not None:
+        return "", result.diagnosis.message
+    return simulation.table.names[result.row], ""
 
 
 @st.composite
 def steps(draw: Any, situation: Situation) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+    placements: list[tuple[str, Any]] = []
     for number in range(draw(st.integers(1, 8))):
         kind = draw(st.sampled_from(["pod", "unpod", "node", "unnode", "label"]))
         if kind == "pod":
-            found.append((kind, draw(pods(f"q{number}", draw(st.sampled_from(["n0", "n1", "n2", "n9"]))))))
+            placements.append((kind, draw(pods(f"q{number}", draw(st.sampled_from(["n0", "n1", "n2", "n9"]))))))
         elif kind == "node":
-            found.append((kind, draw(nodes(draw(st.sampled_from(["n0", "n1", "n9"]))))))
+            placements.append((kind, draw(nodes(draw(st.sampled_from(["n0", "n1", "n9"]))))))
         elif kind == "unnode":
-            found.append((kind, draw(st.sampled_from(["n0", "n1", "n9"]))))
+            placements.append((kind, draw(st.sampled_from(["n0", "n1", "n9"]))))
         elif situation.pods:
-            found.append((kind, draw(st.sampled_from(situation.pods)).metadata.uid))
-    return found
+            placements.append((kind, draw(st.sampled_from(situation.pods)).metadata.uid))
+    return placements
 
 
 def apply(simulation: Simulation, situation: Situation, kind: str, what: Any) -> None:
@@ -62,7 +62,7 @@ def apply(simulation: Simulation, situation: Situation, kind: str, what: Any) ->
 
 def _replace_node(situation: Situation, node: Node) -> None:
     name = node.metadata.name
-    situation.nodes = [found for found in situation.nodes if found.metadata.name != name]
+    situation.nodes = [node for node in situation.nodes if node.metadata.name != name]
     situation.nodes.append(node)
 
 
@@ -84,14 +84,14 @@ def _change_pod(simulation: Simulation, situation: Situation, kind: str, uid: st
 @given(st.data())
 def test_kept_and_fresh_agree(data: st.DataObject) -> None:
     situation = data.draw(situations(most_pods=5))
-    wanted = [situation.pod, data.draw(pods("other"))]
+    unplaced = [situation.pod, data.draw(pods("other"))]
     simulation = situation.simulation()
     for kind, what in data.draw(steps(situation)):
-        for pod in wanted:
+        for pod in unplaced:
             placed(simulation, pod)
         apply(simulation, situation, kind, what)
         fresh = situation.simulation()
-        for pod in wanted:
+        for pod in unplaced:
             assert placed(simulation, pod) == placed(fresh, pod)
 
 

@@ -14,10 +14,10 @@ def selects(selector: Any, labels: Mapping[str, str]) -> bool:
         return False
     if any(labels.get(key) != value for key, value in selector.matchLabels.items()):
         return False
-    for one in selector.matchExpressions:
-        if one.operator == "In" and labels.get(one.key) not in one.values:
+    for expression in selector.matchExpressions:
+        if expression.operator == "In" and labels.get(expression.key) not in expression.values:
             return False
-        if one.operator == "NotIn" and one.key in labels and labels[one.key] in one.values:
+        if expression.operator == "NotIn" and expression.key in labels and labels[expression.key] in expression.values:
             return False
     return True
 

@@ -20,12 +20,12 @@ from tests.scheduler.random_clusters import Situation, few, plugin_of, situation
 def preempted(simulation: Simulation, pod: Pod) -> PostFilterResult | None:
     """None if a node will do without."""
     cycle = simulation.cycle(pod)
-    placed = simulation.profile.select_node(cycle)
-    if placed.diagnosis is None:
+    result = simulation.profile.select_node(cycle)
+    if result.diagnosis is None:
         return None
     plugin = plugin_of(simulation, "DefaultPreemption")
-    found: PostFilterResult = asyncio.run(plugin.post_filter(cycle, placed.diagnosis))
-    return found
+    nomination: PostFilterResult = asyncio.run(plugin.post_filter(cycle, result.diagnosis))
+    return nomination
 
 
 def would_do(situation: Situation, node: str, gone: tuple[Pod, ...]) -> bool:
@@ -96,10 +96,10 @@ def victim(name: str, priority: int, started: str = "2026-01-01T00:00:00Z", app:
     ],
 )
 def test_the_least_disruption(best: tuple[list[PodInfo], int], other: tuple[list[PodInfo], int]) -> None:
-    wanted = PreemptionCandidate(1, tuple(best[0]), best[1])
+    expected = PreemptionCandidate(1, tuple(best[0]), best[1])
     against = PreemptionCandidate(0, tuple(other[0]), other[1])
-    assert choose([against, wanted]) is wanted
-    assert choose([wanted, against]) is wanted
+    assert choose([against, expected]) is expected
+    assert choose([expected, against]) is expected
 
 
 def test_budgets() -> None:
@@ -110,8 +110,8 @@ def test_budgets() -> None:
     )
     pods = [victim("1", 3, app="a"), victim("2", 2, app="b"), victim("3", 1, app="a"), victim("4", 0)]
     violating, others = split_by_budget(pods, [budget])
-    assert [found.name for found in violating] == ["3"]
-    assert [found.name for found in others] == ["1", "2", "4"]
+    assert [pod_info.name for pod_info in violating] == ["3"]
+    assert [other.name for other in others] == ["1", "2", "4"]
     empty = msgspec.structs.replace(budget, spec=PodDisruptionBudgetSpec(selector=LabelSelector()))
     assert split_by_budget(pods, [empty])[0] == []
 

@@ -12,15 +12,15 @@ from tests.scheduler.running_scheduler import NAMESPACE, Running, running
 
 
 def named(name: str, *requests: Any) -> ResourceClaim:
-    made = claim(*requests)
-    made.metadata = ObjectMeta(name=name, namespace=NAMESPACE)
-    return made
+    new_claim = claim(*requests)
+    new_claim.metadata = ObjectMeta(name=name, namespace=NAMESPACE)
+    return new_claim
 
 
 def using(cluster: Running, name: str, *claims: str) -> Pod:
-    made = cluster.pod(name)
-    made.spec.resourceClaims = [PodResourceClaim(name=one, resourceClaimName=one) for one in claims]
-    return made
+    pod = cluster.pod(name)
+    pod.spec.resourceClaims = [PodResourceClaim(name=claim, resourceClaimName=claim) for claim in claims]
+    return pod
 
 
 async def stocked(cluster: Running) -> None:
@@ -41,15 +41,15 @@ async def test_devices_are_allocated_reserved_and_free_again() -> None:
         await claims.create(named("one", exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].model == "b"'))))
         pod = await cluster.create(using(cluster, "p", "one"))
         assert await cluster.where("p") == ["b"]
-        found = await claims.get("one", NAMESPACE)
-        assert found.metadata.finalizers == ["resource.kubernetes.io/delete-protection"]
-        allocation = found.status.allocation
+        claim = await claims.get("one", NAMESPACE)
+        assert claim.metadata.finalizers == ["resource.kubernetes.io/delete-protection"]
+        allocation = claim.status.allocation
         assert allocation is not None
         (result,) = allocation.devices.results
         assert (result.request, result.driver, result.pool, result.device) == ("r", DRIVER, "b", "d1")
         assert allocation.nodeSelector is not None
         assert allocation.nodeSelector.nodeSelectorTerms[0].matchFields[0].values == ["b"]  # type: ignore[index]
-        assert [(one.resource, one.name, one.uid) for one in found.status.reservedFor] == [
+        assert [(consumer.resource, consumer.name, consumer.uid) for consumer in claim.status.reservedFor] == [
             ("pods", "p", pod.metadata.uid)
         ]
         await claims.create(named("two", exactly("r", 2)))
@@ -80,8 +80,8 @@ async def test_what_a_pod_waits_for() -> None:
         other.spec.devices.requests[0].exactly.deviceClassName = "later"  # type: ignore[index,union-attr]
         await client.of(ResourceClaim).create(other)
         await cluster.settle()
-        told = "request r: device class later does not exist"
-        assert told in (await cluster.condition("p")).message
+        message = "request r: device class later does not exist"
+        assert message in (await cluster.condition("p")).message
         await client.of(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="later")))
         await cluster.cluster.clock.advance(15)
         assert await cluster.where("p") == ["b"]
@@ -106,6 +106,6 @@ async def test_a_claim_whose_devices_are_elsewhere_is_given_back() -> None:
         await cluster.create(bound)
         await cluster.cluster.clock.advance(15)
         assert await cluster.where("q") == ["a"]
-        found = await client.of(ResourceClaim).get("one", NAMESPACE)
-        assert found.status.allocation is not None
-        assert found.status.allocation.devices.results[0].pool == "a"
+        claim = await client.of(ResourceClaim).get("one", NAMESPACE)
+        assert claim.status.allocation is not None
+        assert claim.status.allocation.devices.results[0].pool == "a"

@@ -18,36 +18,36 @@ CLAIM = EventResource.RESOURCE_CLAIM
 
 
 def waiting(simulation: Simulation, *claims: str) -> Any:
-    wanted = [PodResourceClaim(name=name, resourceClaimName=name) for name in claims]
+    pod_claims = [PodResourceClaim(name=name, resourceClaimName=name) for name in claims]
     meta = ObjectMeta(name="p", namespace="x", uid="p")
-    return simulation.pods.info(Pod(metadata=meta, spec=PodSpec(containers=[], resourceClaims=wanted)))
+    return simulation.pods.info(Pod(metadata=meta, spec=PodSpec(containers=[], resourceClaims=pod_claims)))
 
 
 def wakes(action: ActionType, old: ResourceClaim | None, new: ResourceClaim | None, *claims: str) -> bool:
     """Whether the change wakes a pod with these claims; those that there are: one called "own", and the changed."""
     simulation = Simulation()
     informer = simulation.handle.informers.of(ResourceClaim)
-    for one in (claim(exactly("r"), name="own"), new):
-        if one is not None:
-            informer._put(key_of(one), one)
+    for stored in (claim(exactly("r"), name="own"), new):
+        if stored is not None:
+            informer._put(key_of(stored), stored)
     hints = dict(plugin_of(simulation, "DynamicResources").events_to_register())
     hint: Any = hints[ClusterEvent(CLAIM, action)]
     return bool(hint(waiting(simulation, *claims), old, new))
 
 
-def reserved(one: ResourceClaim) -> ResourceClaim:
-    found = copy_of(one)
-    found.status.reservedFor = [ResourceClaimConsumerReference(resource="pods", name="q", uid="q")]
-    return found
+def reserved(claim: ResourceClaim) -> ResourceClaim:
+    copy = copy_of(claim)
+    copy.status.reservedFor = [ResourceClaimConsumerReference(resource="pods", name="q", uid="q")]
+    return copy
 
 
-def labelled(one: ResourceClaim) -> ResourceClaim:
-    found = copy_of(one)
-    found.metadata.labels = {"new": "label"}
-    return found
+def labelled(claim: ResourceClaim) -> ResourceClaim:
+    copy = copy_of(claim)
+    copy.metadata.labels = {"new": "label"}
+    return copy
 
 
-FREE, TAKEN = claim(exactly("r"), name="other"), having(result("d0"), name="other")
+FREE, ALLOCATED = claim(exactly("r"), name="other"), having(result("d0"), name="other")
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ FREE, TAKEN = claim(exactly("r"), name="other"), having(result("d0"), name="othe
     [
         (ActionType.ADD, None, FREE, ("own",), False),
         (ActionType.ADD, None, FREE, ("own", "other"), True),
-        (ActionType.UPDATE, TAKEN, FREE, ("own",), True),
-        (ActionType.UPDATE, TAKEN, FREE, (), True),
-        (ActionType.UPDATE, TAKEN, FREE, ("own", "missing"), False),
-        (ActionType.UPDATE, FREE, TAKEN, ("own",), False),
-        (ActionType.UPDATE, FREE, TAKEN, ("other",), True),
-        (ActionType.UPDATE, TAKEN, reserved(TAKEN), ("other",), True),
-        (ActionType.UPDATE, TAKEN, labelled(TAKEN), ("other",), False),
-        (ActionType.DELETE, TAKEN, None, ("own",), True),
+        (ActionType.UPDATE, ALLOCATED, FREE, ("own",), True),
+        (ActionType.UPDATE, ALLOCATED, FREE, (), True),
+        (ActionType.UPDATE, ALLOCATED, FREE, ("own", "missing"), False),
+        (ActionType.UPDATE, FREE, ALLOCATED, ("own",), False),
+        (ActionType.UPDATE, FREE, ALLOCATED, ("other",), True),
+        (ActionType.UPDATE, ALLOCATED, reserved(ALLOCATED), ("other",), True),
+        (ActionType.UPDATE, ALLOCATED, labelled(ALLOCATED), ("other",), False),
+        (ActionType.DELETE, ALLOCATED, None, ("own",), True),
         (ActionType.DELETE, FREE, None, ("own",), False),
     ],
 )

@@ -33,17 +33,17 @@ def part(pod: Pod, name: str) -> Any:
 
 
 def required(pod: Pod, name: str) -> Sequence[Any]:
-    found = part(pod, name)
-    return found.requiredDuringSchedulingIgnoredDuringExecution if found is not None else []
+    affinity = part(pod, name)
+    return affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else []
 
 
 def preferred(pod: Pod, name: str) -> Sequence[Any]:
-    found = part(pod, name)
-    return found.preferredDuringSchedulingIgnoredDuringExecution if found is not None else []
+    affinity = part(pod, name)
+    return affinity.preferredDuringSchedulingIgnoredDuringExecution if affinity is not None else []
 
 
-def same_domain(one: Node, other: Node, key: str) -> bool:
-    return key in one.metadata.labels and one.metadata.labels[key] == other.metadata.labels.get(key)
+def same_domain(first: Node, other: Node, key: str) -> bool:
+    return key in first.metadata.labels and first.metadata.labels[key] == other.metadata.labels.get(key)
 
 
 def judged(situation: Situation, node: Node) -> Any:
@@ -75,7 +75,7 @@ def judged(situation: Situation, node: Node) -> Any:
 
 near_terms = st.builds(
     PodAffinityTerm,
-    labelSelector=st.sampled_from([LabelSelector(matchLabels={"app": one}) for one in "aab"]),
+    labelSelector=st.sampled_from([LabelSelector(matchLabels={"app": app}) for app in "aab"]),
     topologyKey=st.sampled_from([ZONE, HOSTNAME]),
     namespaceSelector=st.sampled_from([None, None, LabelSelector(), LabelSelector(matchLabels={"team": "one"})]),
 )
@@ -117,23 +117,32 @@ many = hypothesis.settings(max_examples=100, deadline=None)
 @many
 @given(st.one_of(dense(), dense(), dense(), dense(), situations()))
 def test_required_terms(situation: Situation) -> None:
-    wanted: Refusals = {}
+    expected: Refusals = {}
     for node in situation.nodes:
-        if (verdict := judged(situation, node)) is not None:
-            wanted[node.metadata.name] = verdict
-    assert refusals(situation.simulation(), "InterPodAffinity", situation.pod) == wanted
+        if (rejection := judged(situation, node)) is not None:
+            expected[node.metadata.name] = rejection
+    assert refusals(situation.simulation(), "InterPodAffinity", situation.pod) == expected
 
 
 def raw_score(situation: Situation, node: Node, *, hard: int, ignores: bool) -> int:
     pod, spaces, total = situation.pod, situation.namespaces, 0
     own = [*preferred(pod, "podAffinity"), *preferred(pod, "podAntiAffinity")]
     for other, home in situation.there:
-        weights = [(one.podAffinityTerm, one.weight, pod, other) for one in preferred(pod, "podAffinity")]
-        weights += [(one.podAffinityTerm, -one.weight, pod, other) for one in preferred(pod, "podAntiAffinity")]
+        weights = [
+            (weighted.podAffinityTerm, weighted.weight, pod, other) for weighted in preferred(pod, "podAffinity")
+        ]
+        weights += [
+            (weighted.podAffinityTerm, -weighted.weight, pod, other) for weighted in preferred(pod, "podAntiAffinity")
+        ]
         if not ignores or own:
             weights += [(term, hard, other, pod) for term in required(other, "podAffinity")]
-            weights += [(one.podAffinityTerm, one.weight, other, pod) for one in preferred(other, "podAffinity")]
-            weights += [(one.podAffinityTerm, -one.weight, other, pod) for one in preferred(other, "podAntiAffinity")]
+            weights += [
+                (weighted.podAffinityTerm, weighted.weight, other, pod) for weighted in preferred(other, "podAffinity")
+            ]
+            weights += [
+                (weighted.podAffinityTerm, -weighted.weight, other, pod)
+                for weighted in preferred(other, "podAntiAffinity")
+            ]
         for term, weight, owner, about in weights:
             if term_matches(term, owner, about, spaces) and same_domain(node, home, term.topologyKey):
                 total += weight
@@ -153,11 +162,11 @@ def test_preferred_terms(hard: int, ignores: bool) -> None:
         )
         raw = {node.metadata.name: raw_score(situation, node, hard=hard, ignores=ignores) for node in among}
         least, most = min(raw.values()), max(raw.values())
-        wanted = {
+        expected = {
             name: int(100 * ((score - least) / (most - least))) if most > least else 0 for name, score in raw.items()
         }
-        found = scores(situation.simulation(profile), "InterPodAffinity", situation.pod, list(raw))
-        assert (found or dict.fromkeys(raw, 0)) == wanted
+        actual = scores(situation.simulation(profile), "InterPodAffinity", situation.pod, list(raw))
+        assert (actual or dict.fromkeys(raw, 0)) == expected
 
     check()
 

@@ -15,35 +15,35 @@ CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 @given(situations(most_pods=0))
 def test_cordoned_nodes(situation: Situation) -> None:
     pod = situation.pod
-    wanted = {
+    expected = {
         node.metadata.name: (("node(s) were unschedulable",), True)
         for node in situation.nodes
         if node.spec.unschedulable and not tolerated(CORDON, pod.spec.tolerations)
     }
-    assert refusals(situation.simulation(), "NodeUnschedulable", pod) == wanted
+    assert refusals(situation.simulation(), "NodeUnschedulable", pod) == expected
 
 
 @few
 @given(situations(most_pods=0), st.sampled_from(["", "n0", "n1", "gone"]))
 def test_a_named_node(situation: Situation, name: str) -> None:
     situation.pod.spec.nodeName = name
-    wanted = {
+    expected = {
         node.metadata.name: (("node(s) didn't match the requested node name",), True)
         for node in situation.nodes
         if name and node.metadata.name != name
     }
-    assert refusals(situation.simulation(), "NodeName", situation.pod) == wanted
+    assert refusals(situation.simulation(), "NodeName", situation.pod) == expected
 
 
 @few
 @given(situations(most_pods=0))
 def test_taints(situation: Situation) -> None:
-    wanted = {
+    expected = {
         node.metadata.name: (("node(s) had untolerated taint(s)",), True)
         for node in situation.nodes
         if have_untolerated_taints(node, situation.pod)
     }
-    assert refusals(situation.simulation(), "TaintToleration", situation.pod) == wanted
+    assert refusals(situation.simulation(), "TaintToleration", situation.pod) == expected
 
 
 @few
@@ -52,25 +52,27 @@ def test_taints_that_speak_against_a_node(situation: Situation, data: st.DataObj
     among = _some(situation, data)
 
     def count_untolerated_preferences(node: Node) -> int:
-        concerned = [one for one in situation.pod.spec.tolerations if one.effect in ("", "PreferNoSchedule")]
+        concerned = [
+            toleration for toleration in situation.pod.spec.tolerations if toleration.effect in ("", "PreferNoSchedule")
+        ]
         soft = [taint for taint in node.spec.taints if taint.effect == "PreferNoSchedule"]
         return sum(not tolerated(taint, concerned) for taint in soft)
 
     raw = {node.metadata.name: count_untolerated_preferences(node) for node in among}
     most = max(raw.values())
-    wanted = {name: 100 - 100 * count // most if most else 100 for name, count in raw.items()}
-    assert scores(situation.simulation(), "TaintToleration", situation.pod, list(wanted)) == wanted
+    expected = {name: 100 - 100 * count // most if most else 100 for name, count in raw.items()}
+    assert scores(situation.simulation(), "TaintToleration", situation.pod, list(expected)) == expected
 
 
 @few
 @given(situations(most_pods=0))
 def test_required_node_affinity(situation: Situation) -> None:
     pod = situation.pod
-    found = refusals(situation.simulation(), "NodeAffinity", pod)
+    actual = refusals(situation.simulation(), "NodeAffinity", pod)
     refused = {node.metadata.name for node in situation.nodes if not let_in(node, pod)}
-    assert found.keys() == refused
+    assert actual.keys() == refused
     allowed = (("node(s) didn't match Pod's node affinity/selector",), ("pod affinity terms conflict",))
-    assert all(is_final and reasons in allowed for reasons, is_final in found.values())
+    assert all(is_final and reasons in allowed for reasons, is_final in actual.values())
 
 
 @few
@@ -80,12 +82,12 @@ def test_preferred_node_affinity(situation: Situation, data: st.DataObject) -> N
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
     preferred = affinity.preferredDuringSchedulingIgnoredDuringExecution if affinity is not None else []
     raw = {
-        node.metadata.name: sum(one.weight for one in preferred if node_term(one.preference, node)) for node in among
+        node.metadata.name: sum(term.weight for term in preferred if node_term(term.preference, node)) for node in among
     }
     most = max(raw.values())
-    wanted = {name: 100 * weight // most if most else 0 for name, weight in raw.items()}
-    found = scores(situation.simulation(), "NodeAffinity", pod, list(raw))
-    assert found == (wanted if preferred else None)
+    expected = {name: 100 * weight // most if most else 0 for name, weight in raw.items()}
+    actual = scores(situation.simulation(), "NodeAffinity", pod, list(raw))
+    assert actual == (expected if preferred else None)
 
 
 FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "SomethingElse")
@@ -106,12 +108,12 @@ def test_declared_features(
     needed = set(FEATURES[:1] if restarts_all else ()) | set(
         FEATURES[1:2] if host_network and host_users is False else ()
     )
-    wanted = {
+    expected = {
         node.metadata.name: (("node(s) didn't match Pod's required features",), True)
         for node in situation.nodes
         if needed - set(node.status.declaredFeatures)
     }
-    assert refusals(situation.simulation(), "NodeDeclaredFeatures", pod) == wanted
+    assert refusals(situation.simulation(), "NodeDeclaredFeatures", pod) == expected
 
 
 @few

@@ -45,16 +45,16 @@ def counts(constraint: Any, pod: Pod, node: Node) -> bool:
 
 
 def has_all(node: Node, constraints: list[Any]) -> bool:
-    return all(one.topologyKey in node.metadata.labels for one in constraints)
+    return all(constraint.topologyKey in node.metadata.labels for constraint in constraints)
 
 
 def domains(situation: Situation, constraint: Any, constraints: list[Any]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for node in situation.nodes:
         if has_all(node, constraints) and counts(constraint, situation.pod, node):
             value = node.metadata.labels[constraint.topologyKey]
-            found[value] = found.get(value, 0) + counted(constraint, situation.pod, situation.on(node))
-    return found
+            sizes[value] = sizes.get(value, 0) + counted(constraint, situation.pod, situation.on(node))
+    return sizes
 
 
 def crowded(situation: Situation) -> Situation:
@@ -124,47 +124,55 @@ many = hypothesis.settings(max_examples=100, deadline=None)
 @given(st.one_of(dense(), dense(), dense(), dense(), situations(most_nodes=4).map(crowded), situations()))
 def test_hard_constraints(situation: Situation) -> None:
     pod = situation.pod
-    hard = [one for one in pod.spec.topologySpreadConstraints if one.whenUnsatisfiable == "DoNotSchedule"]
-    wanted: Refusals = {}
+    hard = [
+        constraint
+        for constraint in pod.spec.topologySpreadConstraints
+        if constraint.whenUnsatisfiable == "DoNotSchedule"
+    ]
+    expected: Refusals = {}
     for node in situation.nodes:
-        for one in hard:
-            value = node.metadata.labels.get(one.topologyKey)
+        for constraint in hard:
+            value = node.metadata.labels.get(constraint.topologyKey)
             if value is None:
-                wanted[node.metadata.name] = ((f"{REASON} (missing required label)",), True)
+                expected[node.metadata.name] = ((f"{REASON} (missing required label)",), True)
                 break
-            by_domain = domains(situation, one, hard)
-            least = min(by_domain.values(), default=2**31 - 1) if len(by_domain) >= (one.minDomains or 1) else 0
-            if by_domain.get(value, 0) + chosen(one, pod, pod) - least > one.maxSkew:
-                wanted[node.metadata.name] = ((REASON,), False)
+            by_domain = domains(situation, constraint, hard)
+            least = min(by_domain.values(), default=2**31 - 1) if len(by_domain) >= (constraint.minDomains or 1) else 0
+            if by_domain.get(value, 0) + chosen(constraint, pod, pod) - least > constraint.maxSkew:
+                expected[node.metadata.name] = ((REASON,), False)
                 break
-    assert refusals(situation.simulation(), "PodTopologySpread", pod) == wanted
+    assert refusals(situation.simulation(), "PodTopologySpread", pod) == expected
 
 
 @many
 @given(st.one_of(dense(), dense(), dense(), dense(), situations(most_nodes=4).map(crowded), situations()), st.data())
 def test_soft_constraints(situation: Situation, data: st.DataObject) -> None:
     pod = situation.pod
-    soft = [one for one in pod.spec.topologySpreadConstraints if one.whenUnsatisfiable == "ScheduleAnyway"]
+    soft = [
+        constraint
+        for constraint in pod.spec.topologySpreadConstraints
+        if constraint.whenUnsatisfiable == "ScheduleAnyway"
+    ]
     among = data.draw(st.lists(st.sampled_from(situation.nodes), min_size=1, unique_by=lambda node: node.metadata.name))
-    found = scores(situation.simulation(), "PodTopologySpread", pod, [node.metadata.name for node in among])
-    assert found == (normalized(raw_scores(situation, soft, among)) if soft else None)
+    actual = scores(situation.simulation(), "PodTopologySpread", pod, [node.metadata.name for node in among])
+    assert actual == (normalized(raw_scores(situation, soft, among)) if soft else None)
 
 
 def raw_scores(situation: Situation, soft: list[Any], among: list[Node]) -> dict[str, int | None]:
     """None for nodes without all the labels."""
     able = [node for node in among if has_all(node, soft)]
-    found: dict[str, int | None] = {node.metadata.name: None for node in among}
+    totals: dict[str, int | None] = {node.metadata.name: None for node in among}
     for node in able:
         total = 0.0
-        for one in soft:
-            if one.topologyKey == HOSTNAME:
-                size, count = len(able), counted(one, situation.pod, situation.on(node))
+        for constraint in soft:
+            if constraint.topologyKey == HOSTNAME:
+                size, count = len(able), counted(constraint, situation.pod, situation.on(node))
             else:
-                size = len({other.metadata.labels[one.topologyKey] for other in able})
-                count = domains(situation, one, soft).get(node.metadata.labels[one.topologyKey], 0)
-            total += count * math.log(size + 2) + one.maxSkew - 1
-        found[node.metadata.name] = math.floor(total + 0.5)
-    return found
+                size = len({other.metadata.labels[constraint.topologyKey] for other in able})
+                count = domains(situation, constraint, soft).get(node.metadata.labels[constraint.topologyKey], 0)
+            total += count * math.log(size + 2) + constraint.maxSkew - 1
+        totals[node.metadata.name] = math.floor(total + 0.5)
+    return totals
 
 
 def normalized(raw: dict[str, int | None]) -> dict[str, int]:

@@ -88,13 +88,13 @@ def planned(crowd: Crowd) -> PostFilterResult | None:
     cycle = simulation.cycle(crowd.pod)
     nominated = cycle.memo["nominated"] = nominator.of_higher_priority(cycle.info, simulation.table.rows)
     before = simulation.table.requested.copy()
-    placed = simulation.profile.select_node(cycle, nominated)
-    if placed.diagnosis is None:
+    result = simulation.profile.select_node(cycle, nominated)
+    if result.diagnosis is None:
         return None
     plugin = plugin_of(simulation, "DefaultPreemption")
-    found: PostFilterResult = asyncio.run(plugin.post_filter(cycle, placed.diagnosis))
+    nomination: PostFilterResult = asyncio.run(plugin.post_filter(cycle, result.diagnosis))
     assert (simulation.table.requested == before).all(), "a plan changes nothing"
-    return found
+    return nomination
 
 
 def priority(pod: Pod) -> int:
@@ -113,15 +113,15 @@ def importance(pod: Pod) -> tuple[int, str]:
 
 def violating(crowd: Crowd, pods: list[Pod]) -> set[str]:
     """Those that a budget does not allow to go, if all go, the most important first."""
-    left = {one.metadata.name: one.status.disruptionsAllowed for one in crowd.budgets}
-    found = set()
-    for pod in sorted(pods, key=lambda one: (*importance(one), one.metadata.name)):
+    left = {budget.metadata.name: budget.status.disruptionsAllowed for budget in crowd.budgets}
+    protected = set()
+    for pod in sorted(pods, key=lambda pod: (*importance(pod), pod.metadata.name)):
         app = pod.metadata.labels.get("app", "")
         if app in left:
             left[app] -= 1
             if left[app] < 0:
-                found.add(pod.metadata.uid)
-    return found
+                protected.add(pod.metadata.uid)
+    return protected
 
 
 def best_on(crowd: Crowd, node: str) -> list[Pod] | None:
@@ -130,7 +130,7 @@ def best_on(crowd: Crowd, node: str) -> list[Pod] | None:
     if not lower or cpus(crowd.pod) > crowd.room[node]:
         return None
     protected = violating(crowd, lower)
-    order = sorted(lower, key=lambda one: (one.metadata.uid not in protected, *importance(one), one.metadata.name))
+    order = sorted(lower, key=lambda pod: (pod.metadata.uid not in protected, *importance(pod), pod.metadata.name))
     for goes in product((False, True), repeat=len(order)):  # the first differs latest: spared from the front
         gone = [pod for pod, leaves in zip(order, goes, strict=True) if leaves]
         if fits(crowd, node, {pod.metadata.uid for pod in gone}):
@@ -157,17 +157,17 @@ def test_the_least_disruption_of_all(crowd: Crowd) -> None:
         assert any(fits(crowd, node, set()) for node in crowd.room)
         return
     assert not any(fits(crowd, node, set()) for node in crowd.room)
-    found = {node: gone for node in crowd.room if (gone := best_on(crowd, node)) is not None}
-    if not found:
+    options = {node: gone for node in crowd.room if (gone := best_on(crowd, node)) is not None}
+    if not options:
         assert not result.is_success
         assert result.nominated == ""
         return
     assert result.is_success
     assert result.nominated is not None
     victims = {info.uid for info in result.victims}
-    ranks = {node: disruption(crowd, node, gone) for node, gone in found.items()}
+    ranks = {node: disruption(crowd, node, gone) for node, gone in options.items()}
     assert ranks[result.nominated] == min(ranks.values())
-    gone = found[result.nominated]
+    gone = options[result.nominated]
     alike = sorted((cpus(pod), importance(pod), pod.metadata.labels.get("app", "")) for pod in gone)
     chosen = [pod for pod in crowd.pods if pod.metadata.uid in victims]
     assert sorted((cpus(pod), importance(pod), pod.metadata.labels.get("app", "")) for pod in chosen) == alike

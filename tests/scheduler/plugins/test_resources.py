@@ -127,9 +127,9 @@ def test_how_even_a_node_becomes(names: list[str]) -> None:
             for name in names:
                 there, own = amount(name, node.status.allocatable.get(name)), asked(pod, name)
                 if there and (own or name != GPU):
-                    taken = used(situation, node, name)
-                    after.append(min(1.0, (taken + own) / there))
-                    before.append(min(1.0, taken / there))
+                    in_use = used(situation, node, name)
+                    after.append(min(1.0, (in_use + own) / there))
+                    before.append(min(1.0, in_use / there))
             expected[node.metadata.name] = 50 + (50 + evenness(after) - evenness(before)) // 2
         actual = scores(situation.simulation(profile), "NodeResourcesBalancedAllocation", pod, list(expected))
         if not any(asked(pod, name) for name in names):

@@ -284,7 +284,7 @@ def asked(claim: PersistentVolumeClaim) -> int:
     return amount(claim.spec.resources.requests["storage"])
 
 
-def smallest(storage: Storage, claim: PersistentVolumeClaim, labels: dict[str, str], taken: set[str]) -> Any:
+def smallest(storage: Storage, claim: PersistentVolumeClaim, labels: dict[str, str], in_use: set[str]) -> Any:
     """The one that names the claim, or the smallest that suits on such a node."""
     best: PersistentVolume | None = None
     listed = [
@@ -292,7 +292,7 @@ def smallest(storage: Storage, claim: PersistentVolumeClaim, labels: dict[str, s
     ]
     for volume in listed:
         spec = volume.spec
-        if volume.metadata.name in taken or (spec.claimRef is not None and not names_claim(volume, claim)):
+        if volume.metadata.name in in_use or (spec.claimRef is not None and not names_claim(volume, claim)):
             continue
         if volume.metadata.deletionTimestamp or amount(spec.capacity["storage"]) < asked(claim):
             continue
@@ -341,14 +341,14 @@ def binding_reasons(storage: Storage, pod: Pod, name: str, labels: dict[str, str
     if any(claim.metadata.annotations[SELECTED] != name for claim in decided):
         volumes_found = False
     else:
-        taken: set[str] = set()
+        in_use: set[str] = set()
         to_make = list(decided)
         for claim in free:
-            volume = smallest(storage, claim, labels, taken)
+            volume = smallest(storage, claim, labels, in_use)
             if volume is None:
                 to_make.append(claim)
             else:
-                taken.add(volume.metadata.name)
+                in_use.add(volume.metadata.name)
         for claim in to_make:
             claim_ = storage.of_class(claim.spec.storageClassName)
             terms = [term.matchLabelExpressions[0] for term in claim_.allowedTopologies]

@@ -19,9 +19,9 @@ def name_at(passed_s: float) -> str:
 
 
 async def create(c: JobCluster, schedule: str = "*/10 * * * *", **spec: Any) -> None:
-    made = cron(schedule, **spec)
-    made.metadata.uid, made.metadata.creationTimestamp = "", None
-    await c.cluster.client.of(CronJob).create(made)
+    cron_job = cron(schedule, **spec)
+    cron_job.metadata.uid, cron_job.metadata.creationTimestamp = "", None
+    await c.cluster.client.of(CronJob).create(cron_job)
     await c.pass_s(0)
 
 
@@ -109,14 +109,14 @@ async def test_another_schedule_counts_from_its_next_time_on() -> None:
         assert await jobs(c) == [name_at(120)]
 
 
-async def test_a_job_that_is_not_ours_is_told_of_and_one_that_is_gone_forgotten() -> None:
+async def test_a_foreign_job_is_reported_and_a_deleted_one_forgotten() -> None:
     async with job_cluster(CRON) as c:
         await create(c, job=RUNNING)
         await c.pass_s(601)
-        made = await c.get(name_at(600))
-        made.metadata.name, made.metadata.uid, made.metadata.resourceVersion = "by-hand", "", ""
-        made.spec.selector, made.spec.template.metadata.labels = None, {}
-        await c.cluster.client.of(Job).create(made)
+        job = await c.get(name_at(600))
+        job.metadata.name, job.metadata.uid, job.metadata.resourceVersion = "by-hand", "", ""
+        job.spec.selector, job.spec.template.metadata.labels = None, {}
+        await c.cluster.client.of(Job).create(job)
         await c.pass_s(0)
         events = "Saw a job that the controller did not create or forgot: by-hand"
         assert ("Warning", "UnexpectedJob", events) in await c.events()

@@ -28,9 +28,9 @@ HOUR = 3600.0
 )
 def test_the_last_time_that_has_come(schedule: str, passed_s: float, expected: float | None, missed: Missed) -> None:
     spec = cron(schedule)
-    found = due(spec, START + passed_s, next_of(spec), within_deadline=True)
-    assert found.missed is missed
-    assert found.time == (None if expected is None else START + expected)
+    result = due(spec, START + passed_s, next_of(spec), within_deadline=True)
+    assert result.missed is missed
+    assert result.time == (None if expected is None else START + expected)
 
 
 @given(st.sampled_from(["*/7 * * * *", "0 0 * * *", "15 3 1,15 * *", "0 9-17 * * 1-5"]), st.integers(0, 40 * 86400))
@@ -40,11 +40,11 @@ def test_it_is_what_walking_through_all_times_finds(schedule: str, passed_s: int
     expected, next_time = None, next_after(START)
     while next_time is not None and next_time <= now:
         expected, next_time = next_time, next_after(next_time)
-    found = due(spec, now, next_after, within_deadline=True)
-    if found.time is None and expected is not None:
+    result = due(spec, now, next_after, within_deadline=True)
+    if result.time is None and expected is not None:
         assert schedule.startswith("0 9-17"), "only an uneven schedule may be found out later"
     else:
-        assert found.time == expected
+        assert result.time == expected
 
 
 def test_a_deadline_hides_older_times() -> None:
@@ -80,13 +80,13 @@ def test_a_schedule_that_never_comes() -> None:
 )
 def test_when_clocks_are_changed(start: str, expected: list[str]) -> None:
     next_after = next_of(cron("30 2 * * *", timeZone="America/New_York"))
-    moment, found = parse_time(start), []
+    moment, times = parse_time(start), []
     for _ in expected:
         next_time = next_after(moment)
         assert next_time is not None
         moment = next_time
-        found.append(format_time(moment))
-    assert found == expected
+        times.append(format_time(moment))
+    assert times == expected
 
 
 def test_an_hour_that_the_clock_repeats_is_due_twice() -> None:
@@ -100,14 +100,14 @@ def test_half_a_year_of_missed_minutes_is_not_walked_through() -> None:
     """Every minute of half the year, last started a minute before the other half: the distance of the first two missed
     times is half a year, within which there are 260,000 more."""
     spec = cron("* * * 1-6 *")
-    schedule, asked = next_of(spec), 0
+    schedule, calls = next_of(spec), 0
 
     def counted(moment: float) -> float | None:
-        nonlocal asked
-        asked += 1
+        nonlocal calls
+        calls += 1
         return schedule(moment)
 
     last, now = parse_time("2025-06-30T23:58:00Z"), parse_time("2026-06-30T23:58:30Z")
-    found = due(spec, now, counted, last=last, within_deadline=False)
-    assert found.time == parse_time("2026-06-30T23:58:00Z")
-    assert asked < 200
+    result = due(spec, now, counted, last=last, within_deadline=False)
+    assert result.time == parse_time("2026-06-30T23:58:00Z")
+    assert calls < 200

@@ -25,9 +25,9 @@ SPECS: list[dict[str, Any]] = [
 
 def made(number: int, spec: dict[str, Any]) -> Job:
     usual = {"backoffLimit": 1000} if "backoffLimitPerIndex" not in spec else {}
-    found = job(f"job-{number}", podReplacementPolicy="Failed", **usual, **spec)
-    found.spec.template.metadata.annotations["hollow.sampan.dev/run"] = "2s..6s"
-    return found
+    new_job = job(f"job-{number}", podReplacementPolicy="Failed", **usual, **spec)
+    new_job.spec.template.metadata.annotations["hollow.sampan.dev/run"] = "2s..6s"
+    return new_job
 
 
 class Witness:
@@ -45,7 +45,7 @@ class Witness:
                         self.ended[pod.metadata.uid] = (pod.metadata.labels["job-name"], pod.status.phase)
 
     def count(self, phase: str) -> Counter[str]:
-        return Counter(name for name, found in self.ended.values() if found == phase)
+        return Counter(name for name, outcome in self.ended.values() if outcome == phase)
 
 
 async def disturb(c: Cluster, random: Random) -> None:
@@ -84,9 +84,9 @@ async def test_every_pod_counts_once(seed: int) -> None:
         for number, spec in enumerate(SPECS * 2):
             await c.client.of(Job).create(made(number, spec))
         await play(c, random)
-        for found in (await c.client.of(Job).list(IN_DEFAULT)).items:
-            name, status = found.metadata.name, found.status
-            assert status.succeeded == witness.count("Succeeded")[name] == found.spec.completions
+        for job in (await c.client.of(Job).list(IN_DEFAULT)).items:
+            name, status = job.metadata.name, job.status
+            assert status.succeeded == witness.count("Succeeded")[name] == job.spec.completions
             assert status.failed == witness.count("Failed")[name]
         assert witness.count("Failed"), "pods were deleted while they ran"
         assert all(not pod.metadata.finalizers for pod in (await c.client.of(Pod).list(IN_DEFAULT)).items)

@@ -132,7 +132,7 @@ def test_a_work_queue_ends_with_one_success_and_the_end_of_the_others() -> None:
 def test_pods_of_an_indexed_job_know_their_index() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(completions=3, parallelism=2, completionMode="Indexed")
-        zero, one = await c.pods()
+        zero, first = await c.pods()
         assert zero.metadata.generateName == "work-0-"
         assert zero.metadata.annotations["batch.kubernetes.io/job-completion-index"] == "0"
         assert zero.metadata.labels["batch.kubernetes.io/job-completion-index"] == "0"
@@ -140,12 +140,12 @@ def test_pods_of_an_indexed_job_know_their_index() -> None:
         assert zero.spec.containers is not None
         (variable,) = zero.spec.containers[0].env
         assert variable.name == "JOB_COMPLETION_INDEX"
-        await c.end(one)
+        await c.end(first)
         assert (await c.status()).completedIndexes == "1"
         await c.end(zero)
-        two = (await c.active())[0]
-        assert two.spec.hostname == "work-2"
-        await c.end(two)
+        second = (await c.active())[0]
+        assert second.spec.hostname == "work-2"
+        await c.end(second)
         status = await c.status()
         assert (status.completedIndexes, status.succeeded) == ("0-2", 3)
         assert ("Complete", "True", "CompletionsReached") in await c.conditions()
@@ -156,9 +156,9 @@ def test_pods_of_an_indexed_job_know_their_index() -> None:
 def test_indexes_fail_one_by_one_with_a_limit_per_index() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=1)
-        zero, one = await c.pods()
+        zero, pod = await c.pods()
         assert zero.metadata.annotations["batch.kubernetes.io/job-index-failure-count"] == "0"
-        await c.end(one)
+        await c.end(pod)
         await c.end(zero, 1)
         await c.pass_s(11)
         (again,) = await c.active()
@@ -197,8 +197,8 @@ def test_the_pod_failure_policy_may_fail_the_job() -> None:
         condition = (await c.status()).conditions[-1]
         assert (condition.type, condition.reason) == ("Failed", "PodFailurePolicy")
         name = f"default/{pod.metadata.name}"
-        said = f"Container c for pod {name} failed with exit code 42 matching FailJob rule at index 0"
-        assert condition.message == said
+        message = f"Container c for pod {name} failed with exit code 42 matching FailJob rule at index 0"
+        assert condition.message == message
 
     play(scenario)
 

@@ -82,7 +82,7 @@ def test_when_a_pod_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "pods", "expected"),
+    ("job", "pods", "expected"),
     [
         (job(), [pod("a")], None),
         (job(backoffLimit=1), [pod("a", "Failed"), pod("b", "Failed")], "BackoffLimitExceeded"),
@@ -112,16 +112,16 @@ def test_when_a_pod_ended() -> None:
         ),
     ],
 )
-def test_whether_the_job_ends(made: Job, pods: list[Pod], expected: str | None) -> None:
-    found = finish_condition(view(made, *pods))
-    assert (found.reason if found is not None else None) == expected
+def test_whether_the_job_ends(job: Job, pods: list[Pod], expected: str | None) -> None:
+    condition = finish_condition(view(job, *pods))
+    assert (condition.reason if condition is not None else None) == expected
 
 
 def test_what_was_decided_stands() -> None:
     target = {"type": "FailureTarget", "status": "True", "reason": "DeadlineExceeded", "message": "m"}
-    found = finish_condition(view(job(status={"conditions": [target]})))
-    assert found is not None
-    assert (found.type, found.reason, found.message) == ("Failed", "DeadlineExceeded", "m")
+    condition = finish_condition(view(job(status={"conditions": [target]})))
+    assert condition is not None
+    assert (condition.type, condition.reason, condition.message) == ("Failed", "DeadlineExceeded", "m")
 
 
 @pytest.mark.parametrize(
@@ -133,11 +133,11 @@ def test_when_a_job_is_complete(completions: int | None, succeeded: int, active:
 
 
 def names(pods: Any) -> list[str]:
-    return [each.metadata.name for each in pods]
+    return [pod.metadata.name for pod in pods]
 
 
 @pytest.mark.parametrize(
-    ("made", "pods", "create"),
+    ("job", "pods", "create"),
     [
         (job(completions=5, parallelism=3), [], [None, None, None]),
         (job(completions=5, parallelism=3), [pod("a"), pod("b", "Succeeded")], [None, None]),
@@ -156,8 +156,8 @@ def names(pods: Any) -> list[str]:
         (indexed(2, backoffLimitPerIndex=0), [pod("a", "Failed", index=0), pod("b", index=1)], []),
     ],
 )
-def test_which_pods_are_made(made: Job, pods: list[Pod], create: list[int | None]) -> None:
-    plan = pods_wanted(view(made, *pods))
+def test_which_pods_are_made(job: Job, pods: list[Pod], create: list[int | None]) -> None:
+    plan = pods_wanted(view(job, *pods))
     assert list(plan.create) == create
     assert plan.remove in ((), [])
 
@@ -169,7 +169,7 @@ def test_a_pod_that_has_to_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "pods", "remove"),
+    ("job", "pods", "remove"),
     [
         (job(parallelism=1, completions=5), [pod("a", ready=True), pod("b", "Pending")], ["b"]),
         (job(suspend=True, parallelism=2), [pod("a", ready=True), pod("b", "Pending")], ["b", "a"]),
@@ -177,8 +177,8 @@ def test_a_pod_that_has_to_wait() -> None:
         (indexed(2), [pod("a", index=7), pod("b"), pod("c", index=1)], ["a", "b"]),
     ],
 )
-def test_which_pods_are_removed(made: Job, pods: list[Pod], remove: list[str]) -> None:
-    plan = pods_wanted(view(made, *pods))
+def test_which_pods_are_removed(job: Job, pods: list[Pod], remove: list[str]) -> None:
+    plan = pods_wanted(view(job, *pods))
     assert names(plan.remove) == remove
     assert list(plan.create) == []
 
@@ -186,5 +186,5 @@ def test_which_pods_are_removed(made: Job, pods: list[Pod], remove: list[str]) -
 def test_a_view_counts_what_is_not_in_the_status_yet() -> None:
     status = {"succeeded": 1, "failed": 1, "uncountedTerminatedPods": {"succeeded": ["s"], "failed": ["f"]}}
     pods = [pod("s", "Succeeded"), pod("t", "Succeeded"), pod("f", "Failed"), pod("g", "Failed"), pod("x", "Failed")]
-    found = view(job(status=status), *pods, released=["x"])
-    assert (found.succeeded, found.failed) == (3, 3)
+    new_view = view(job(status=status), *pods, released=["x"])
+    assert (new_view.succeeded, new_view.failed) == (3, 3)

@@ -44,18 +44,18 @@ def test_how_they_are_read(text: str, completions: int, expected: list[int]) -> 
 
 
 @given(sets, sets, st.integers(0, 35))
-def test_they_are_sets(one: set[int], other: set[int], completions: int) -> None:
-    a, b = Indexes.of(one), Indexes.of(other)
+def test_they_are_sets(first: set[int], other: set[int], completions: int) -> None:
+    a, b = Indexes.of(first), Indexes.of(other)
     assert Indexes.parse(str(a), 100) == a
-    assert len(a) == len(one)
-    assert (a | b) == Indexes.of(one | other)
-    assert a.overlap(b) == len(one & other)
-    assert [index for index in range(31) if index in a] == sorted(one)
-    assert list(a.missing(completions)) == [index for index in range(completions) if index not in one]
+    assert len(a) == len(first)
+    assert (a | b) == Indexes.of(first | other)
+    assert a.overlap(b) == len(first & other)
+    assert [index for index in range(31) if index in a] == sorted(first)
+    assert list(a.missing(completions)) == [index for index in range(completions) if index not in first]
 
 
 @pytest.mark.parametrize(("text", "expected"), [("3", 3), ("-1", None), ("x", None), ("", None)])
 def test_the_index_of_a_pod(text: str, expected: int | None) -> None:
-    made = pod("a", index=0)
-    made.metadata.annotations["batch.kubernetes.io/job-completion-index"] = text
-    assert completion_index(made) == expected
+    new_pod = pod("a", index=0)
+    new_pod.metadata.annotations["batch.kubernetes.io/job-completion-index"] = text
+    assert completion_index(new_pod) == expected

@@ -29,11 +29,11 @@ class Round:
         status = copied(self.job.status)
         uids = {pod.metadata.uid for pod in held}
         settle(status, uids)
-        taken = take(view_, None, status)
+        counted = take(view_, None, status)
         if writes == 0:
             return
         self.job.status = copied(status)
-        gone = {pod.metadata.uid for pod, is_gone in zip(taken.release, released, strict=False) if is_gone}
+        gone = {pod.metadata.uid for pod, is_gone in zip(counted.release, released, strict=False) if is_gone}
         for own_pod in self.pods:
             if own_pod.metadata.uid in gone:
                 own_pod.metadata.finalizers = []
@@ -70,22 +70,22 @@ def test_each_index_succeeds_once(finished_pods: list[tuple[int, str]], played: 
 
 def test_when_a_job_fails_its_running_pods_have_failed_too() -> None:
     job_ = job()
-    taken = take(view(job_, pod("a")), condition(FAILURE_TARGET, "r", "m", NOW), job_.status)
-    assert [pod_.metadata.name for pod_ in taken.release] == ["a"]
+    counted = take(view(job_, pod("a")), condition(FAILURE_TARGET, "r", "m", NOW), job_.status)
+    assert [pod_.metadata.name for pod_ in counted.release] == ["a"]
     assert uncounted_of(job_.status).failed == ["a"]
 
 
 def test_not_all_at_once() -> None:
     job_ = job()
     pods = [pod(f"p{number}", "Succeeded") for number in range(MOST_UNCOUNTED + 5)]
-    taken = take(view(job_, *pods), None, job_.status)
-    assert taken.is_full
-    assert len(taken.release) == MOST_UNCOUNTED
+    counted = take(view(job_, *pods), None, job_.status)
+    assert counted.is_full
+    assert len(counted.release) == MOST_UNCOUNTED
 
 
 def test_a_failed_pod_stays_until_its_index_has_another() -> None:
     job = indexed(2, backoffLimitPerIndex=3)
-    taken = take(view(job, pod("a", "Failed", index=0)), None, job.status)
-    assert taken.release == []
-    taken = take(view(job, pod("a", "Failed", index=0), pod("b", index=0)), None, job.status)
-    assert [pod_.metadata.name for pod_ in taken.release] == ["a"]
+    counted = take(view(job, pod("a", "Failed", index=0)), None, job.status)
+    assert counted.release == []
+    counted = take(view(job, pod("a", "Failed", index=0), pod("b", index=0)), None, job.status)
+    assert [pod_.metadata.name for pod_ in counted.release] == ["a"]

@@ -44,19 +44,19 @@ async def until_done(c: Cluster, lag: Lag, kubelet: Kubelet) -> None:
         await c.clock.settle()
         moved = await kubelet.move()
         if not lag.step() and not moved:
-            (found,) = (await jobs.list(IN_DEFAULT)).items
-            if found.status.completionTime is not None:
+            (job,) = (await jobs.list(IN_DEFAULT)).items
+            if job.status.completionTime is not None:
                 return
             await c.clock.advance(1)
     raise AssertionError("the job never ends")
 
 
-def played(seed: int, made: Job, *, failures: int) -> tuple[Job, Kubelet]:
+def played(seed: int, job: Job, *, failures: int) -> tuple[Job, Kubelet]:
     async def main() -> tuple[Job, Kubelet]:
         async with pod_cluster() as c:
             kubelet = Kubelet(c, seed, failures=failures)
             async with lagging(c, JOB, seed) as lag:
-                await c.client.of(Job).create(made)
+                await c.client.of(Job).create(job)
                 await until_done(c, lag, kubelet)
             return await c.client.of(Job).get("work", "default"), kubelet
 

@@ -46,12 +46,12 @@ def daemon_set(
 
 def node(name: str, *, labels: Mapping[str, str] | None = None, taints: tuple[str, ...] = ()) -> Node:
     """A taint is written `key=value:effect` or `key:effect`."""
-    found = []
+    pods = []
     for taint in taints:
         key, _, effect = taint.rpartition(":")
         key, _, value = key.partition("=")
-        found.append({"key": key, "value": value, "effect": effect})
-    return json.from_value({"metadata": {"name": name, "labels": dict(labels or {})}, "spec": {"taints": found}}, Node)
+        pods.append({"key": key, "value": value, "effect": effect})
+    return json.from_value({"metadata": {"name": name, "labels": dict(labels or {})}, "spec": {"taints": pods}}, Node)
 
 
 def pod(

@@ -25,20 +25,20 @@ class Scene:
     cluster: Cluster
     stage: Stage
 
-    async def nodes(self, *names: str, **said: Any) -> None:
+    async def nodes(self, *names: str, **fields: Any) -> None:
         """That are ready: the server gives a new node a taint, which others take off."""
         for name in names:
-            wanted = node(name, **said)
+            new_node = node(name, **fields)
             nodes = self.cluster.client.of(Node)
-            await nodes.create(wanted)
-            taints = json.to_value(wanted)["spec"].get("taints")
+            await nodes.create(new_node)
+            taints = json.to_value(new_node)["spec"].get("taints")
             await nodes.patch(name, {"spec": {"taints": taints}}, type=PatchType.MERGE)
         await self.cluster.clock.settle()
 
-    async def create(self, **said: Any) -> DaemonSet:
-        made = await self.cluster.client.of(DaemonSet).create(daemon_set(**said))
+    async def create(self, **fields: Any) -> DaemonSet:
+        created_daemon_set = await self.cluster.client.of(DaemonSet).create(daemon_set(**fields))
         await self.cluster.clock.settle()
-        return made
+        return created_daemon_set
 
     async def set(self) -> DaemonSet:
         await self.cluster.clock.settle()
@@ -62,16 +62,16 @@ class Scene:
 
     async def where(self, *, image: str = "") -> list[str]:
         """The nodes of pods that are to stay, of those with that image if told."""
-        found = [
+        names = [
             target_node(pod)
             for pod in (await self.stage.pods()).values()
             if pod.metadata.deletionTimestamp is None and (pod.spec.containers or [])[0].image in (image or "one two")
         ]
-        return sorted(found)
+        return sorted(names)
 
     async def revisions(self) -> dict[int, ControllerRevision]:
-        found = (await self.cluster.client.of(ControllerRevision).list()).items
-        return {revision.revision: revision for revision in sorted(found, key=lambda one: one.revision)}
+        revisions = (await self.cluster.client.of(ControllerRevision).list()).items
+        return {revision.revision: revision for revision in sorted(revisions, key=lambda revision: revision.revision)}
 
 
 def played(play: Callable[[Scene], Awaitable[None]]) -> None:
@@ -99,10 +99,10 @@ def test_a_pod_on_every_node() -> None:
         assert (status.desiredNumberScheduled, status.currentNumberScheduled, status.numberReady) == (3, 3, 0)
         assert (status.numberUnavailable, status.updatedNumberScheduled) == (3, 3)
         await s.stage.play()
-        found = await s.set()
-        status = found.status
+        daemon_set = await s.set()
+        status = daemon_set.status
         assert (status.numberReady, status.numberAvailable, status.numberUnavailable) == (3, 3, 0)
-        assert status.observedGeneration == found.metadata.generation == 1
+        assert status.observedGeneration == daemon_set.metadata.generation == 1
         hash = (await s.revisions())[1].metadata.labels[HASH_LABEL]
         for pod in (await s.stage.pods()).values():
             assert pod.metadata.labels == {**LABELS, HASH_LABEL: hash, GENERATION_LABEL: "1"}
@@ -222,8 +222,8 @@ def test_failed_pods_are_replaced_ever_later() -> None:
         await s.cluster.clock.advance(0.1)
         assert second not in await s.stage.pods()
         await s.stage.play()
-        told = [event for event in await s.stage.events() if event[0] == "FailedDaemonPod"]
-        assert told == [
+        events = [event for event in await s.stage.events() if event[0] == "FailedDaemonPod"]
+        assert events == [
             ("FailedDaemonPod", f"Found failed daemon pod default/{name} on node n1, will try to kill it")
             for name in (first, second)
         ]
@@ -240,8 +240,8 @@ def test_succeeded_pods_are_replaced_at_once() -> None:
         await s.stage.fail(name, "Succeeded")
         await s.stage.play()
         assert name not in await s.stage.pods()
-        wanted = f"Found succeeded daemon pod default/{name} on node n1, will try to delete it"
-        assert ("SucceededDaemonPod", wanted) in await s.stage.events()
+        expected = f"Found succeeded daemon pod default/{name} on node n1, will try to delete it"
+        assert ("SucceededDaemonPod", expected) in await s.stage.events()
 
     played(play)
 
@@ -265,8 +265,8 @@ def test_a_rolling_update_goes_node_by_node_and_back() -> None:
         await s.use("one")
         await s.stage.play()
         assert await s.where(image="one") == ["n1", "n2", "n3"]
-        found = await s.revisions()
-        assert [found[number].metadata.name == first for number in (2, 3)] == [False, True]
+        revisions = await s.revisions()
+        assert [revisions[number].metadata.name == first for number in (2, 3)] == [False, True]
 
     played(play)
 
@@ -327,10 +327,10 @@ def test_a_collision_of_names_is_counted() -> None:
         await s.cluster.client.of(DaemonSet).delete("logs", NAMESPACE)
         revisions = s.cluster.client.of(ControllerRevision)
         await revisions.delete(first.metadata.name, NAMESPACE)
-        taken = copy_of(first)
-        taken.data, taken.metadata.labels, taken.metadata.ownerReferences = RawJSON(b'{"x":1}'), {}, []
-        taken.metadata.resourceVersion = taken.metadata.uid = ""
-        await revisions.create(taken)
+        revision = copy_of(first)
+        revision.data, revision.metadata.labels, revision.metadata.ownerReferences = RawJSON(b'{"x":1}'), {}, []
+        revision.metadata.resourceVersion = revision.metadata.uid = ""
+        await revisions.create(revision)
         for name in await s.stage.pods():
             await s.stage.end(name)
         await s.create()
@@ -356,7 +356,7 @@ def test_two_revisions_of_one_template_become_one() -> None:
         assert list(await s.revisions()) == [1, 9], "what has an owner is not looked at before that one is"
         await s.patch({"minReadySeconds": 1})
         await s.cluster.clock.advance(1)
-        assert [found.metadata.name for found in (await s.revisions()).values()] == ["logs-double"]
+        assert [revision.metadata.name for revision in (await s.revisions()).values()] == ["logs-double"]
         assert [pod.metadata.labels[HASH_LABEL] for pod in (await s.stage.pods()).values()] == ["double"]
 
     played(play)
@@ -392,13 +392,13 @@ def test_orphans_are_adopted_and_a_pod_without_its_label_is_let_go() -> None:
         name = next(iter(await s.stage.pods()))
         pods = s.cluster.client.of(Pod)
         await pods.patch(name, {"metadata": {"labels": {"app": "other"}}}, NAMESPACE)
-        found = await s.stage.pods()
-        assert len(found) == 2
-        assert found[name].metadata.ownerReferences == []
+        remaining = await s.stage.pods()
+        assert len(remaining) == 2
+        assert remaining[name].metadata.ownerReferences == []
         await pods.patch(name, {"metadata": {"labels": LABELS}}, NAMESPACE)
         await s.stage.play()
-        found = await s.stage.pods()
-        assert [one.metadata.ownerReferences[0].name for one in found.values()] == ["logs"], "one of the two went"
+        remaining = await s.stage.pods()
+        assert [pod.metadata.ownerReferences[0].name for pod in remaining.values()] == ["logs"], "one of the two went"
 
     played(play)
 

@@ -86,12 +86,12 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], NodeEligibility]] = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "said", "wanted"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
-def test_where_pods_belong(spec: dict[str, Any], said: dict[str, Any], wanted: NodeEligibility) -> None:
+@pytest.mark.parametrize(("spec", "fields", "expected"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
+def test_where_pods_belong(spec: dict[str, Any], fields: dict[str, Any], expected: NodeEligibility) -> None:
     placement = Placement(daemon_set(spec=spec).spec.template.spec)
-    one = node("n", **said)
-    assert placement.eligibility_of(one) == wanted
-    assert placement.eligibility_of(one) is placement.eligibility_of(one), "looked at once"
+    new_node = node("n", **fields)
+    assert placement.eligibility_of(new_node) == expected
+    assert placement.eligibility_of(new_node) is placement.eligibility_of(new_node), "looked at once"
     assert placement.eligibility_of(node("n", taints=("x:NoExecute",))).runs is (
         spec.get("tolerations") == [{"operator": "Exists"}]
     )
@@ -99,9 +99,9 @@ def test_where_pods_belong(spec: dict[str, Any], said: dict[str, Any], wanted: N
 
 def test_tolerations_that_are_there_are_not_doubled() -> None:
     own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
-    found = daemon_tolerations(daemon_set(spec={"tolerations": [own]}).spec.template.spec)
-    assert found[0] == Toleration(key="node.kubernetes.io/not-ready", operator="Exists", effect="NoExecute")
-    assert len(found) == 6
+    tolerations = daemon_tolerations(daemon_set(spec={"tolerations": [own]}).spec.template.spec)
+    assert tolerations[0] == Toleration(key="node.kubernetes.io/not-ready", operator="Exists", effect="NoExecute")
+    assert len(tolerations) == 6
 
 
 def test_pods_are_pinned_to_their_node() -> None:
@@ -109,19 +109,19 @@ def test_pods_are_pinned_to_their_node() -> None:
     spec["affinity"]["podAffinity"] = {}
     template = daemon_template(daemon_set(spec=spec, annotations={GENERATION_ANNOTATION: "3"}), "abc")
     assert template.metadata.labels == {"app": "logs", HASH_LABEL: "abc", GENERATION_LABEL: "3"}
-    made = pinned(template.spec, "n1")
-    assert made.affinity is not None
-    assert made.affinity.podAffinity is not None
+    pod_spec = pinned(template.spec, "n1")
+    assert pod_spec.affinity is not None
+    assert pod_spec.affinity.podAffinity is not None
     assert target_node(pod("p", meant_for="n1")) == "n1"
-    one = pod("p")
-    one.spec = made
-    assert target_node(one) == "n1"
-    one.spec = pinned(template.spec, "n2")
-    assert target_node(one) == "n2", "the template is as before"
+    new_pod = pod("p")
+    new_pod.spec = pod_spec
+    assert target_node(new_pod) == "n1"
+    new_pod.spec = pinned(template.spec, "n2")
+    assert target_node(new_pod) == "n2", "the template is as before"
 
 
 @pytest.mark.parametrize(
-    ("labels", "generation", "wanted"),
+    ("labels", "generation", "expected"),
     [
         ({HASH_LABEL: "h"}, None, True),
         ({HASH_LABEL: "x"}, None, False),
@@ -130,7 +130,7 @@ def test_pods_are_pinned_to_their_node() -> None:
         ({}, None, False),
     ],
 )
-def test_updated_by_hash_or_generation(labels: dict[str, str], generation: int | None, wanted: bool) -> None:
-    one = pod("p")
-    one.metadata.labels = labels
-    assert is_updated(one, "h", generation) is wanted
+def test_updated_by_hash_or_generation(labels: dict[str, str], generation: int | None, expected: bool) -> None:
+    new_pod = pod("p")
+    new_pod.metadata.labels = labels
+    assert is_updated(new_pod, "h", generation) is expected

@@ -19,7 +19,7 @@ def view(owner: DaemonSet, nodes: Sequence[Node], pods: Sequence[Pod]) -> Daemon
 
 
 def told(changes: DaemonPodChanges) -> tuple[list[str], list[str]]:
-    return changes.nodes, [one.metadata.name for one in changes.pods]
+    return changes.nodes, [pod.metadata.name for pod in changes.pods]
 
 
 def no_hold(name: str) -> float:
@@ -73,11 +73,13 @@ MANAGED: list[tuple[str, dict[str, Any], list[Node], list[Pod], tuple[list[str],
 ]
 
 
-@pytest.mark.parametrize(("said", "nodes", "pods", "wanted"), [pytest.param(*case[1:], id=case[0]) for case in MANAGED])
+@pytest.mark.parametrize(
+    ("fields", "nodes", "pods", "expected"), [pytest.param(*case[1:], id=case[0]) for case in MANAGED]
+)
 def test_one_on_each_node(
-    said: dict[str, Any], nodes: list[Node], pods: list[Pod], wanted: tuple[list[str], list[str]]
+    fields: dict[str, Any], nodes: list[Node], pods: list[Pod], expected: tuple[list[str], list[str]]
 ) -> None:
-    assert told(manage(view(daemon_set(**said), nodes, pods), no_hold)) == wanted
+    assert told(manage(view(daemon_set(**fields), nodes, pods), no_hold)) == expected
 
 
 def test_a_failed_pod_that_is_held_is_left_alone() -> None:
@@ -152,25 +154,25 @@ UPDATES: list[tuple[str, dict[str, Any], list[Pod], tuple[list[str], list[str]]]
 ]
 
 
-@pytest.mark.parametrize(("said", "pods", "wanted"), [pytest.param(*case[1:], id=case[0]) for case in UPDATES])
-def test_updates(said: dict[str, Any], pods: list[Pod], wanted: tuple[list[str], list[str]]) -> None:
-    assert told(rolling_update(view(daemon_set(**said), N3, pods))) == wanted
+@pytest.mark.parametrize(("fields", "pods", "expected"), [pytest.param(*case[1:], id=case[0]) for case in UPDATES])
+def test_updates(fields: dict[str, Any], pods: list[Pod], expected: tuple[list[str], list[str]]) -> None:
+    assert told(rolling_update(view(daemon_set(**fields), N3, pods))) == expected
 
 
 @pytest.mark.parametrize(
-    ("elsewhere", "wanted"),
+    ("elsewhere", "expected"),
     [([], (["n2"], [])), ([pod("x", "n2")], ([], ["a"])), ([pod("x", "n2", ready_for_s=None)], ([], []))],
     ids=["nothing elsewhere", "available elsewhere", "not yet available elsewhere"],
 )
 def test_surge_leaves_a_node_only_when_there_is_as_much_elsewhere(
-    elsewhere: list[Pod], wanted: tuple[list[str], list[str]]
+    elsewhere: list[Pod], expected: tuple[list[str], list[str]]
 ) -> None:
     """The node selector of the set moved from n1 to n2; n1 may keep its pod, by taint."""
     nodes = [node("n1", taints=("a:NoSchedule",)), node("n2")]
-    found = view(daemon_set(surge=1, unavailable=0), nodes, [old("a", "n1"), *elsewhere])
-    missing = manage(found, no_hold).nodes
-    changes = rolling_update(found)
-    assert (missing + changes.nodes, told(changes)[1]) == wanted
+    new_view = view(daemon_set(surge=1, unavailable=0), nodes, [old("a", "n1"), *elsewhere])
+    missing = manage(new_view, no_hold).nodes
+    changes = rolling_update(new_view)
+    assert (missing + changes.nodes, told(changes)[1]) == expected
 
 
 def test_status() -> None:

@@ -35,8 +35,8 @@ async def set_image(c: Cluster, image: str) -> None:
 async def sets(c: Cluster) -> Sequence[ReplicaSet]:
     """The oldest version first."""
     await c.clock.settle()
-    found = (await c.client.of(ReplicaSet).list_all()).items
-    return sorted(found, key=lambda rs: int(rs.metadata.annotations.get(REVISION, "0")))
+    replica_sets = (await c.client.of(ReplicaSet).list_all()).items
+    return sorted(replica_sets, key=lambda rs: int(rs.metadata.annotations.get(REVISION, "0")))
 
 
 async def sizes(c: Cluster) -> list[int | None]:
@@ -44,5 +44,5 @@ async def sizes(c: Cluster) -> list[int | None]:
 
 
 async def reason(c: Cluster, type: str = "Progressing") -> str:
-    found = find_condition((await get(c)).status.conditions, type)
-    return found.reason if found else ""
+    condition = find_condition((await get(c)).status.conditions, type)
+    return condition.reason if condition else ""

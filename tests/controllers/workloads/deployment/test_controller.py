@@ -20,7 +20,7 @@ NAMES = ("deployment-controller", "replicaset-controller")
 async def told(c: Cluster) -> list[str]:
     await c.clock.settle()
     events = (await c.client.of(Event).list_all()).items
-    return [f"{found.reason}: {found.message}" for found in events if found.involvedObject.kind == "Deployment"]
+    return [f"{event.reason}: {event.message}" for event in events if event.involvedObject.kind == "Deployment"]
 
 
 async def test_a_deployment_comes_up() -> None:
@@ -40,13 +40,16 @@ async def test_a_deployment_comes_up() -> None:
             assert {pod.metadata.labels["pod-template-hash"] for pod in await pods_of(c)} == {hash}
             assert await reason(c, "Available") == "MinimumReplicasUnavailable"
             await play_out(c)
-            found = await get(c)
-            status = found.status
+            deployment = await get(c)
+            status = deployment.status
             assert (status.replicas, status.updatedReplicas, status.readyReplicas) == (3, 3, 3)
             assert (status.availableReplicas, status.unavailableReplicas) == (3, 0)
-            assert (status.observedGeneration, found.metadata.generation) == (1, 1)
-            assert found.metadata.annotations[REVISION] == "1"
-            assert [(each.type, each.status, each.reason, each.message) for each in status.conditions] == [
+            assert (status.observedGeneration, deployment.metadata.generation) == (1, 1)
+            assert deployment.metadata.annotations[REVISION] == "1"
+            assert [
+                (condition.type, condition.status, condition.reason, condition.message)
+                for condition in status.conditions
+            ] == [
                 ("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability."),
                 (
                     "Progressing",
@@ -67,7 +70,7 @@ async def test_a_rolling_update_stays_within_its_limits() -> None:
         steps = 0
         while True:
             active = await active_of(c)
-            ready = [pod for pod in active if any(each.type == "Ready" for each in pod.status.conditions)]
+            ready = [pod for pod in active if any(condition.type == "Ready" for condition in pod.status.conditions)]
             assert len(active) <= 4
             assert len(ready) >= 3
             if not await play(c):
@@ -116,13 +119,13 @@ async def test_rollback_by_annotation() -> None:
         changed.metadata.annotations["kubernetes.io/change-cause"] = "second"
         await c.client.of(Deployment).update(changed)
         await play_out(c)
-        asked = {"metadata": {"annotations": {ROLLBACK_TO: "1"}}}
-        await c.client.of(Deployment).patch("web", asked, "default")
+        patch = {"metadata": {"annotations": {ROLLBACK_TO: "1"}}}
+        await c.client.of(Deployment).patch("web", patch, "default")
         await play_out(c)
-        found = await get(c)
-        assert found.spec.template.spec.containers is not None
-        assert found.spec.template.spec.containers[0].image == "i:1"
-        assert found.metadata.annotations == {"kubernetes.io/change-cause": "first", REVISION: "3"}
+        deployment = await get(c)
+        assert deployment.spec.template.spec.containers is not None
+        assert deployment.spec.template.spec.containers[0].image == "i:1"
+        assert deployment.metadata.annotations == {"kubernetes.io/change-cause": "first", REVISION: "3"}
         assert 'DeploymentRollback: Rolled back deployment "web" to revision 1' in await told(c)
 
 
@@ -168,11 +171,11 @@ async def test_an_update_that_does_not_move_is_late() -> None:
         await c.clock.advance(30)
         assert await reason(c) == "ReplicaSetUpdated"
         await c.clock.advance(2)
-        found = find_condition((await get(c)).status.conditions, "Progressing")
+        condition = find_condition((await get(c)).status.conditions, "Progressing")
         (only,) = await sets(c)
-        assert found is not None
-        assert (found.status, found.reason) == ("False", "ProgressDeadlineExceeded")
-        assert found.message == f'ReplicaSet "{only.metadata.name}" has timed out progressing.'
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("False", "ProgressDeadlineExceeded")
+        assert condition.message == f'ReplicaSet "{only.metadata.name}" has timed out progressing.'
         await play_out(c)
         assert await reason(c) == "NewReplicaSetAvailable"
 
@@ -210,19 +213,19 @@ async def test_another_set_of_the_same_name_changes_the_hash() -> None:
                 Deployment,
             )
         )
-        taken = copy_of(new_replica_set(dry, 0, 1))
+        replica_set = copy_of(new_replica_set(dry, 0, 1))
         await c.client.of(Deployment).delete("web", "default", options=Delete(propagation="Background"))
         for rs in await sets(c):
             await c.client.of(ReplicaSet).delete(rs.metadata.name, "default")
-        taken.metadata.ownerReferences = []
-        taken.metadata.labels = {"app": "other"}
-        await c.client.of(ReplicaSet).create(taken)
+        replica_set.metadata.ownerReferences = []
+        replica_set.metadata.labels = {"app": "other"}
+        await c.client.of(ReplicaSet).create(replica_set)
 
         await create(c)
         await play_out(c)
-        found = await get(c)
-        assert found.status.collisionCount == 1
-        assert (found.status.readyReplicas, await reason(c)) == (3, "NewReplicaSetAvailable")
+        deployment = await get(c)
+        assert deployment.status.collisionCount == 1
+        assert (deployment.status.readyReplicas, await reason(c)) == (3, "NewReplicaSetAvailable")
         assert len(await sets(c)) == 2
 
 
@@ -246,7 +249,7 @@ async def test_a_set_that_nobody_owns_is_adopted() -> None:
         assert (await get(c)).status.updatedReplicas == 3
 
 
-async def test_pods_that_are_refused_are_told_of() -> None:
+async def test_refused_pods_are_reported() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         value = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
         quotas = c.client.of(ResourceQuota)
@@ -262,7 +265,7 @@ async def test_pods_that_are_refused_are_told_of() -> None:
         assert await reason(c) == "NewReplicaSetAvailable"
 
 
-async def test_a_set_that_cannot_be_made_is_told_of() -> None:
+async def test_a_replica_set_that_cannot_be_created_is_reported() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         value = {
             "metadata": {"name": "q", "namespace": "default"},
@@ -301,5 +304,5 @@ async def test_few_writes_bring_a_deployment_up() -> None:
         before = await c.revision()
         await create(c, 3)
         await pods_of(c)
-        made = await c.revision() - before
-        assert made <= 1 + 1 + 3 + 4 + 2 + 1  # deployment, set, pods, events, its status twice, the set's once
+        writes = await c.revision() - before
+        assert writes <= 1 + 1 + 3 + 4 + 2 + 1  # deployment, set, pods, events, its status twice, the set's once

@@ -20,7 +20,7 @@ def test_the_first_set_is_made_whole() -> None:
     assert step.deployment.metadata.annotations[REVISION] == "1"
     status = step.deployment.status
     name = step.create.metadata.name
-    assert [(found.type, found.reason, found.message) for found in status.conditions] == [
+    assert [(condition.type, condition.reason, condition.message) for condition in status.conditions] == [
         ("Progressing", "NewReplicaSetCreated", f'Created new replica set "{name}"'),
         ("Available", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."),
     ]
@@ -43,7 +43,7 @@ def test_a_paused_deployment_is_scaled_but_not_rolled() -> None:
 def test_a_deployment_that_is_made_paused_waits() -> None:
     step = decide(deployment(6, paused=True), [], no_pods, NOW)
     assert (step.create, step.changes) == (None, [])
-    assert [found.reason for found in step.deployment.status.conditions] == [
+    assert [condition.reason for condition in step.deployment.status.conditions] == [
         "DeploymentPaused",
         "MinimumReplicasUnavailable",
     ]
@@ -55,11 +55,11 @@ def test_scaling_comes_before_rolling() -> None:
 
 
 def test_going_back_renumbers_the_old_set() -> None:
-    found = [
+    replica_sets = [
         replica_set("a", 0, image="i:1", revision=1, desired=2),
         replica_set("b", 2, image="i:2", revision=2, desired=2),
     ]
-    step = decide(deployment(2, annotations={REVISION: "2"}), found, no_pods, NOW)
+    step = decide(deployment(2, annotations={REVISION: "2"}), replica_sets, no_pods, NOW)
     assert sizes(step) == {"a": 1}
     (changed,) = step.changes
     assert changed.metadata.annotations[REVISION] == "3"
@@ -69,20 +69,20 @@ def test_going_back_renumbers_the_old_set() -> None:
 
 def test_a_set_that_was_there_is_found() -> None:
     step = decide(deployment(2), [replica_set("a", 1, image="i:1", desired=2, available=0)], no_pods, NOW)
-    reasons = {found.type: found.reason for found in step.deployment.status.conditions}
+    reasons = {condition.type: condition.reason for condition in step.deployment.status.conditions}
     assert reasons["Progressing"] in ("FoundNewReplicaSet", "ReplicaSetUpdated")
     assert step.deployment.metadata.annotations[REVISION] == "1"
 
 
 def test_all_old_pods_go_before_new_ones_come() -> None:
-    found = deployment(2, image="i:2", strategy="Recreate")
-    step = decide(found, [replica_set("old", 2, desired=2)], no_pods, NOW)
+    new_deployment = deployment(2, image="i:2", strategy="Recreate")
+    step = decide(new_deployment, [replica_set("old", 2, desired=2)], no_pods, NOW)
     assert (step.create, sizes(step)) == (None, {"old": 0})
     leaving = replica_set("old", 0, pods=1, desired=2)
-    assert decide(found, [leaving], no_pods, NOW).create is None
+    assert decide(new_deployment, [leaving], no_pods, NOW).create is None
     empty = replica_set("old", 0, pods=0, desired=2)
-    assert decide(found, [empty], lambda sets: [pod("p")], NOW).create is None
-    step = decide(found, [empty], no_pods, NOW)
+    assert decide(new_deployment, [empty], lambda sets: [pod("p")], NOW).create is None
+    step = decide(new_deployment, [empty], no_pods, NOW)
     assert step.create is not None
     assert step.create.spec.replicas == 2
 
@@ -103,7 +103,7 @@ def test_what_is_finished_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "template", "reason", "message"),
+    ("revision", "template", "reason", "message"),
     [
         ("1", "i:0", "DeploymentRollback", 'Rolled back deployment "web" to revision 1'),
         ("0", "i:0", "DeploymentRollback", 'Rolled back deployment "web" to revision 1'),
@@ -116,9 +116,9 @@ def test_what_is_finished_changes_nothing() -> None:
         ),
     ],
 )
-def test_rollback(asked: str, template: str, reason: str, message: str) -> None:
-    found = [replica_set("a", 0, image="i:0", revision=1), replica_set("b", 2, image="i:1", revision=2)]
-    step = decide(deployment(2, annotations={ROLLBACK_TO: asked}), found, no_pods, NOW)
+def test_rollback(revision: str, template: str, reason: str, message: str) -> None:
+    replica_sets = [replica_set("a", 0, image="i:0", revision=1), replica_set("b", 2, image="i:1", revision=2)]
+    step = decide(deployment(2, annotations={ROLLBACK_TO: revision}), replica_sets, no_pods, NOW)
     assert step.rollback is not None
     assert (step.rollback.reason, step.rollback.message) == (reason, message)
     after = step.rollback.deployment
@@ -128,8 +128,8 @@ def test_rollback(asked: str, template: str, reason: str, message: str) -> None:
     assert after.spec.template.metadata.labels == {"app": "web"}
 
 
-def names(found: list[ReplicaSet]) -> list[str]:
-    return [rs.metadata.uid for rs in found]
+def names(replica_sets: list[ReplicaSet]) -> list[str]:
+    return [rs.metadata.uid for rs in replica_sets]
 
 
 def test_old_sets_beyond_the_limit_go() -> None:

@@ -30,26 +30,30 @@ def annotations(rs: ReplicaSet) -> dict[str, str]:
 
 
 def test_the_new_set() -> None:
-    found = deployment(
+    new_deployment = deployment(
         10, annotations={"k": "v", REVISION: "7", "kubectl.kubernetes.io/last-applied-configuration": "x"}
     )
-    made = new_replica_set(found, 3, 8)
-    hash = made.metadata.labels["pod-template-hash"]
-    assert made.metadata.name == f"web-{hash}"
-    assert made.spec.selector is not None
-    assert made.spec.selector.matchLabels == made.spec.template.metadata.labels == made.metadata.labels
-    assert annotations(made) == {"k": "v", REVISION: "8", DESIRED: "10", MOST: "13"}
-    assert (made.spec.replicas, made.metadata.ownerReferences[0].uid) == (3, "d")
-    assert is_same_template(made.spec.template, found.spec.template)
-    assert "pod-template-hash" not in found.spec.template.metadata.labels
+    replica_set = new_replica_set(new_deployment, 3, 8)
+    hash = replica_set.metadata.labels["pod-template-hash"]
+    assert replica_set.metadata.name == f"web-{hash}"
+    assert replica_set.spec.selector is not None
+    assert (
+        replica_set.spec.selector.matchLabels
+        == replica_set.spec.template.metadata.labels
+        == replica_set.metadata.labels
+    )
+    assert annotations(replica_set) == {"k": "v", REVISION: "8", DESIRED: "10", MOST: "13"}
+    assert (replica_set.spec.replicas, replica_set.metadata.ownerReferences[0].uid) == (3, "d")
+    assert is_same_template(replica_set.spec.template, new_deployment.spec.template)
+    assert "pod-template-hash" not in new_deployment.spec.template.metadata.labels
 
 
 def test_a_hash_is_stable_and_changes_with_template_and_collisions() -> None:
-    one = new_replica_set(deployment(), 1, 1).metadata.name
-    assert new_replica_set(deployment(3, annotations={"a": "b"}), 2, 9).metadata.name == one
-    assert new_replica_set(deployment(image="other"), 1, 1).metadata.name != one
+    name = new_replica_set(deployment(), 1, 1).metadata.name
+    assert new_replica_set(deployment(3, annotations={"a": "b"}), 2, 9).metadata.name == name
+    assert new_replica_set(deployment(image="other"), 1, 1).metadata.name != name
     collided = deployment(status={"collisionCount": 1})
-    assert new_replica_set(collided, 1, 1).metadata.name != one
+    assert new_replica_set(collided, 1, 1).metadata.name != name
 
 
 def test_long_names_are_cut() -> None:
@@ -60,9 +64,9 @@ def test_long_names_are_cut() -> None:
 def test_which_set_is_new() -> None:
     younger, older = replica_set("b", 1, image="i:1", age_s=5), replica_set("a", 1, image="i:1", age_s=9)
     other = replica_set("c", 1, image="i:2", age_s=7)
-    found = sort_replica_sets(deployment(), [younger, other, older])
-    assert found.new is older
-    assert [rs.metadata.uid for rs in found.old] == ["c", "b"]
+    replica_sets = sort_replica_sets(deployment(), [younger, other, older])
+    assert replica_sets.new is older
+    assert [rs.metadata.uid for rs in replica_sets.old] == ["c", "b"]
     assert sort_replica_sets(deployment(image="i:9"), [younger]).new is None
 
 
@@ -114,9 +118,9 @@ def test_a_size_is_noted_with_what_it_was_for() -> None:
 
 
 def test_the_highest_and_the_last() -> None:
-    found = [replica_set(str(number), 1, revision=number) for number in (3, 9, 7)]
-    assert (max_revision(found), last(found)) == (9, 7)
-    assert (max_revision([]), last(found[:1])) == (0, 0)
+    replica_sets = [replica_set(str(number), 1, revision=number) for number in (3, 9, 7)]
+    assert (max_revision(replica_sets), last(replica_sets)) == (9, 7)
+    assert (max_revision([]), last(replica_sets[:1])) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -134,17 +138,17 @@ def test_the_highest_and_the_last() -> None:
     ],
 )
 def test_shares_of_the_size(replicas: int, surge: int | str, missing: int | str, expected: tuple[int, int]) -> None:
-    found = deployment(replicas, surge=surge, missing=missing)
-    assert (max_surge(found), max_unavailable(found)) == expected
-    assert max_replicas(found) == replicas + expected[0]
+    new_deployment = deployment(replicas, surge=surge, missing=missing)
+    assert (max_surge(new_deployment), max_unavailable(new_deployment)) == expected
+    assert max_replicas(new_deployment) == replicas + expected[0]
 
 
 def test_none_where_all_change_at_once() -> None:
-    found = deployment(10, strategy="Recreate")
-    assert (max_surge(found), max_unavailable(found)) == (0, 0)
+    new_deployment = deployment(10, strategy="Recreate")
+    assert (max_surge(new_deployment), max_unavailable(new_deployment)) == (0, 0)
 
 
 def test_the_largest_number_means_without_limit() -> None:
-    found = deployment(deadline=2**31 - 1, revisionHistoryLimit=2**31 - 1)
-    assert (deadline_s(found), revision_history_limit(found)) == (None, None)
+    new_deployment = deployment(deadline=2**31 - 1, revisionHistoryLimit=2**31 - 1)
+    assert (deadline_s(new_deployment), revision_history_limit(new_deployment)) == (None, None)
     assert deadline_s(deployment(deadline=5)) == 5

@@ -43,20 +43,20 @@ async def check(c: Cluster) -> None:
     """Every deployment has one set with pods, of its template and size, and these pods are all there are."""
     sets = (await c.client.of(ReplicaSet).list_all()).items
     pods = (await c.client.of(Pod).list_all()).items
-    for found in (await c.client.of(Deployment).list_all()).items:
-        own = [rs for rs in sets if (ref := controller_of(rs)) is not None and ref.uid == found.metadata.uid]
+    for deployment in (await c.client.of(Deployment).list_all()).items:
+        own = [rs for rs in sets if (ref := controller_of(rs)) is not None and ref.uid == deployment.metadata.uid]
         (only,) = [rs for rs in own if rs.spec.replicas]
-        assert only.spec.template.spec == found.spec.template.spec
+        assert only.spec.template.spec == deployment.spec.template.spec
         its_pods = [pod for pod in pods if (ref := controller_of(pod)) is not None and ref.uid == only.metadata.uid]
         assert len(its_pods) == REPLICAS
         assert all(is_ready(pod) for pod in its_pods)
-        status = found.status
+        status = deployment.status
         counts = {status.replicas, status.updatedReplicas, status.readyReplicas, status.availableReplicas}
         assert counts == {REPLICAS}
-        assert status.observedGeneration == found.metadata.generation
+        assert status.observedGeneration == deployment.metadata.generation
         revisions = [rs.metadata.annotations["deployment.kubernetes.io/revision"] for rs in own]
         assert len(set(revisions)) == len(revisions)
-        assert found.metadata.annotations["deployment.kubernetes.io/revision"] == max(revisions, key=int)
+        assert deployment.metadata.annotations["deployment.kubernetes.io/revision"] == max(revisions, key=int)
     assert len(pods) == COUNT * REPLICAS
 
 
@@ -93,8 +93,8 @@ async def test_deployments_with_the_same_selector_leave_each_other_alone() -> No
         await c.clock.settle()
         await play_out(c)
         assert len((await c.client.of(Pod).list_all()).items) == 2 * REPLICAS
-        for found in (await c.client.of(Deployment).list_all()).items:
-            assert (found.status.readyReplicas, found.status.replicas) == (REPLICAS, REPLICAS)
+        for deployment in (await c.client.of(Deployment).list_all()).items:
+            assert (deployment.status.readyReplicas, deployment.status.replicas) == (REPLICAS, REPLICAS)
         await c.client.of(Deployment).patch("one", {"spec": {"replicas": 1}}, "default")
         await c.clock.settle()
         await play_out(c)

@@ -25,8 +25,8 @@ from tests.controllers.ownership.objects import pod
 from tests.controllers.workloads.deployment.objects import deployment, replica_set
 
 
-def sizes(found: Sequence[ReplicaSet]) -> dict[str, int]:
-    return {rs.metadata.uid: size(rs) for rs in found}
+def sizes(replica_sets: Sequence[ReplicaSet]) -> dict[str, int]:
+    return {rs.metadata.uid: size(rs) for rs in replica_sets}
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_how_far_the_new_set_grows(replicas: int, surge: int, present: int, all_
 )
 def test_a_step(new: tuple[int, int], old: list[tuple[int, int]], expected: dict[str, int]) -> None:
     older = [replica_set(f"old{at}", count, available=serve) for at, (count, serve) in enumerate(old)]
-    made = ReplicaSets(replica_set("new", new[0], available=new[1]), older)
-    assert sizes(rolling_update(deployment(10, surge=3, missing=2), made)) == expected
+    replica_sets = ReplicaSets(replica_set("new", new[0], available=new[1]), older)
+    assert sizes(rolling_update(deployment(10, surge=3, missing=2), replica_sets)) == expected
 
 
 @given(
@@ -70,12 +70,12 @@ def test_an_update_ends_within_its_limits(
     replicas: int, surge: int, missing: int, old: list[int], seed: object
 ) -> None:
     """Pods that come are available at the next step; the update ends, and never has too many or too few."""
-    found = deployment(replicas, surge=surge, missing=missing)
+    new_deployment = deployment(replicas, surge=surge, missing=missing)
     present = ReplicaSets(replica_set("new", 0), [replica_set(f"old{at}", count) for at, count in enumerate(old)])
     start = total_replicas(present.all)
-    most, least = max(max_replicas(found), start), min(replicas - max_unavailable(found), start)
+    most, least = max(max_replicas(new_deployment), start), min(replicas - max_unavailable(new_deployment), start)
     for _ in range(200):
-        changes = {rs.metadata.uid: rs for rs in rolling_update(found, present)}
+        changes = {rs.metadata.uid: rs for rs in rolling_update(new_deployment, present)}
         if not changes:
             break
         after = [changes.get(rs.metadata.uid, rs) for rs in present.all]
@@ -89,10 +89,10 @@ def test_an_update_ends_within_its_limits(
 
 
 def test_all_at_once() -> None:
-    found = deployment(5, strategy="Recreate")
-    made = ReplicaSets(None, [replica_set("a", 0, pods=0), replica_set("b", 3)])
-    assert sizes(scale_down_all(found, made)) == {"b": 0}
-    assert has_old_pods(made, [])
+    new_deployment = deployment(5, strategy="Recreate")
+    replica_sets = ReplicaSets(None, [replica_set("a", 0, pods=0), replica_set("b", 3)])
+    assert sizes(scale_down_all(new_deployment, replica_sets)) == {"b": 0}
+    assert has_old_pods(replica_sets, [])
     gone = ReplicaSets(None, [replica_set("a", 0, pods=0)])
     assert not has_old_pods(gone, [])
     assert has_old_pods(gone, [pod("p")])

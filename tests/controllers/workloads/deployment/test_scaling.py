@@ -12,8 +12,8 @@ from sampan.controllers.workloads.deployment.rollout import is_saturated, is_sca
 from tests.controllers.workloads.deployment.objects import deployment, replica_set
 
 
-def sizes(found: Sequence[ReplicaSet]) -> dict[str, int]:
-    return {rs.metadata.uid: size(rs) for rs in found}
+def sizes(replica_sets: Sequence[ReplicaSet]) -> dict[str, int]:
+    return {rs.metadata.uid: size(rs) for rs in replica_sets}
 
 
 def sets(*counts: int, most: int) -> ReplicaSets:
@@ -38,9 +38,9 @@ def sets(*counts: int, most: int) -> ReplicaSets:
     ],
 )
 def test_in_proportion(replicas: int, surge: int, counts: tuple[int, ...], most: int, expected: dict[str, int]) -> None:
-    found = scale_proportionally(deployment(replicas, surge=surge, missing=1), sets(*counts, most=most))
-    assert sizes(found) == expected
-    assert {(rs.metadata.annotations[DESIRED], rs.metadata.annotations[MOST]) for rs in found} == {
+    replica_sets = scale_proportionally(deployment(replicas, surge=surge, missing=1), sets(*counts, most=most))
+    assert sizes(replica_sets) == expected
+    assert {(rs.metadata.annotations[DESIRED], rs.metadata.annotations[MOST]) for rs in replica_sets} == {
         (str(replicas), str(replicas + surge))
     }
 
@@ -52,18 +52,20 @@ def test_in_proportion(replicas: int, surge: int, counts: tuple[int, ...], most:
     before=st.integers(1, 60),
 )
 def test_shares_add_up(replicas: int, surge: int, counts: list[int], before: int) -> None:
-    found = deployment(replicas, surge=surge, missing=1)
-    after = sizes(scale_proportionally(found, sets(*counts, most=before)))
+    new_deployment = deployment(replicas, surge=surge, missing=1)
+    after = sizes(scale_proportionally(new_deployment, sets(*counts, most=before)))
     assert all(count >= 0 for count in after.values())
-    allowed = max_replicas(found) if replicas else 0
+    allowed = max_replicas(new_deployment) if replicas else 0
     first = next(iter(after.values()))
     assert sum(after.values()) == allowed or (first == 0 and sum(after.values()) > allowed)
 
 
 def test_old_sets_go_when_the_new_one_has_all() -> None:
     new = replica_set("new", 10, desired=10)
-    found = scale_proportionally(deployment(10), ReplicaSets(new, [replica_set("old", 3), replica_set("gone", 0)]))
-    assert sizes(found) == {"old": 0}
+    replica_sets = scale_proportionally(
+        deployment(10), ReplicaSets(new, [replica_set("old", 3), replica_set("gone", 0)])
+    )
+    assert sizes(replica_sets) == {"old": 0}
     assert is_saturated(deployment(10), new)
     assert not is_saturated(deployment(10), replica_set("new", 10, desired=10, available=9))
     assert not is_saturated(deployment(10), replica_set("new", 10))

@@ -131,15 +131,13 @@ def test_without_a_deadline_nothing_is_judged() -> None:
     assert judged(deployment(2, deadline=None, status=status), replica_set("n", 1)) is None
 
 
-def test_a_set_that_cannot_make_pods_is_told_of() -> None:
+def test_a_replica_set_that_cannot_create_pods_is_reported() -> None:
     failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no"}
     new, old = replica_set("n", 2, conditions=[failure]), replica_set("o", 1, conditions=[{**failure, "message": "x"}])
     status = rollout_status(deployment(2), ReplicaSets(new, [old]), NOW)
     assert condition_of(status, "ReplicaFailure") == ("True", "FailedCreate", "no")
-    told_before = deployment(2, status={"conditions": [failure]})
-    assert (
-        condition_of(rollout_status(told_before, ReplicaSets(replica_set("n", 2), []), NOW), "ReplicaFailure") is None
-    )
+    before = deployment(2, status={"conditions": [failure]})
+    assert condition_of(rollout_status(before, ReplicaSets(replica_set("n", 2), []), NOW), "ReplicaFailure") is None
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ class Scene:
     cluster: Cluster
     stage: Stage
 
-    async def create(self, *args: Any, **said: Any) -> StatefulSet:
-        made = await self.cluster.client.of(StatefulSet).create(stateful_set(*args, **said))
+    async def create(self, *args: Any, **fields: Any) -> StatefulSet:
+        created_stateful_set = await self.cluster.client.of(StatefulSet).create(stateful_set(*args, **fields))
         await self.cluster.clock.settle()
-        return made
+        return created_stateful_set
 
     async def set(self) -> StatefulSet:
         await self.cluster.clock.settle()
@@ -36,8 +36,8 @@ class Scene:
         return {name: (pod.spec.containers or [])[0].image for name, pod in (await self.stage.pods()).items()}
 
     async def revisions(self) -> dict[int, ControllerRevision]:
-        found = (await self.cluster.client.of(ControllerRevision).list()).items
-        return {revision.revision: revision for revision in sorted(found, key=lambda one: one.revision)}
+        revisions = (await self.cluster.client.of(ControllerRevision).list()).items
+        return {revision.revision: revision for revision in sorted(revisions, key=lambda revision: revision.revision)}
 
     async def claims(self) -> dict[str, PersistentVolumeClaim]:
         await self.cluster.clock.settle()

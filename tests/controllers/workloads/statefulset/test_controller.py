@@ -131,7 +131,7 @@ def test_a_rolling_update_and_the_way_back() -> None:
         await s.stage.play()
         assert set((await s.images()).values()) == {"one"}
         assert (await s.set()).status.currentRevision == first
-        assert {number: found.metadata.name == first for number, found in (await s.revisions()).items()} == {
+        assert {number: revision.metadata.name == first for number, revision in (await s.revisions()).items()} == {
             2: False,
             3: True,
         }
@@ -290,8 +290,8 @@ def test_claims_come_with_pods_and_stay() -> None:
 
 def test_claims_belong_to_whom_the_policy_says() -> None:
     async def owners(s: Scene) -> dict[str, list[str]]:
-        found = await s.claims()
-        return {name: [ref.kind for ref in claim.metadata.ownerReferences] for name, claim in sorted(found.items())}
+        claims = await s.claims()
+        return {name: [ref.kind for ref in claim.metadata.ownerReferences] for name, claim in sorted(claims.items())}
 
     async def play(s: Scene) -> None:
         await s.create(2, claims=["data"], retention=("Delete", "Delete"))
@@ -338,8 +338,10 @@ def test_revisions_without_an_owner_are_adopted() -> None:
         await revisions.patch(name, {"metadata": {"ownerReferences": None}}, NAMESPACE, type=PatchType.MERGE)
         await s.patch({"minReadySeconds": 1})
         await s.cluster.clock.advance(5)
-        found = await s.revisions()
-        assert [(one.metadata.name, one.metadata.ownerReferences[0].name) for one in found.values()] == [(name, "web")]
+        kept = await s.revisions()
+        assert [(revision.metadata.name, revision.metadata.ownerReferences[0].name) for revision in kept.values()] == [
+            (name, "web")
+        ]
 
     played(play)
 
@@ -351,12 +353,12 @@ def test_a_collision_of_names_is_counted() -> None:
         await s.cluster.client.of(StatefulSet).delete("web", NAMESPACE)
         revisions = s.cluster.client.of(ControllerRevision)
         await revisions.delete(first.metadata.name, NAMESPACE)
-        taken = copy_of(first)
-        taken.data = RawJSON(b'{"x":1}')
-        taken.metadata.resourceVersion = taken.metadata.uid = ""
-        taken.metadata.ownerReferences = []
-        taken.metadata.labels = {}
-        await revisions.create(taken)
+        revision = copy_of(first)
+        revision.data = RawJSON(b'{"x":1}')
+        revision.metadata.resourceVersion = revision.metadata.uid = ""
+        revision.metadata.ownerReferences = []
+        revision.metadata.labels = {}
+        await revisions.create(revision)
         await s.create(0)
         sset = await s.set()
         assert sset.status.collisionCount == 1

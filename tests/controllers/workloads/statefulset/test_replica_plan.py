@@ -25,7 +25,7 @@ def planned(
     sset: StatefulSet, pods: list[Pod], *, claims: list[PersistentVolumeClaim] | None = None, **more: Any
 ) -> StatefulSetPlan:
     known = {claim.metadata.name: claim for claim in claims or []}
-    said: dict[str, Any] = {"current": "one", "update": "one", **more}
+    fields: dict[str, Any] = {"current": "one", "update": "one", **more}
     return decide(
         StatefulSetView(
             sset=sset,
@@ -34,7 +34,7 @@ def planned(
             pods=pods,
             claim=known.get,
             now=NOW,
-            **said,
+            **fields,
         )
     )
 
@@ -78,10 +78,10 @@ CASES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]], list[str]]] = 
 ]
 
 
-@pytest.mark.parametrize(("said", "pods", "wanted"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
-def test_order(said: dict[str, Any], pods: dict[int, dict[str, Any]], wanted: list[str]) -> None:
-    sset = stateful_set(**said)
-    assert told(planned(sset, [member(sset, at, **how) for at, how in pods.items()])) == wanted
+@pytest.mark.parametrize(("fields", "pods", "expected"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
+def test_order(fields: dict[str, Any], pods: dict[int, dict[str, Any]], expected: list[str]) -> None:
+    sset = stateful_set(**fields)
+    assert told(planned(sset, [member(sset, at, **how) for at, how in pods.items()])) == expected
 
 
 TWO: dict[str, Any] = {"revision": "two"}
@@ -104,15 +104,15 @@ UPDATES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]], list[str]]] 
 ]
 
 
-@pytest.mark.parametrize(("said", "pods", "wanted"), [pytest.param(*case[1:], id=case[0]) for case in UPDATES])
-def test_updates(said: dict[str, Any], pods: dict[int, dict[str, Any]], wanted: list[str]) -> None:
-    sset = stateful_set(**said)
+@pytest.mark.parametrize(("fields", "pods", "expected"), [pytest.param(*case[1:], id=case[0]) for case in UPDATES])
+def test_updates(fields: dict[str, Any], pods: dict[int, dict[str, Any]], expected: list[str]) -> None:
+    sset = stateful_set(**fields)
     plan = planned(sset, [member(sset, at, **how) for at, how in pods.items()], update="two")
-    assert told(plan) == wanted
+    assert told(plan) == expected
 
 
 @pytest.mark.parametrize(
-    ("said", "ordinal", "revision"),
+    ("fields", "ordinal", "revision"),
     [
         ({}, 0, "two"),
         ({"partition": 1}, 0, "one"),
@@ -122,10 +122,10 @@ def test_updates(said: dict[str, Any], pods: dict[int, dict[str, Any]], wanted: 
         ({"strategy": "OnDelete"}, 0, "two"),
     ],
 )
-def test_a_new_pod_has_the_revision_of_its_ordinal(said: dict[str, Any], ordinal: int, revision: str) -> None:
-    sset = stateful_set(policy="Parallel", **said)
-    made = {step.pod.metadata.name: step.pod for step in planned(sset, [], update="two").steps}
-    pod = made[f"web-{ordinal}"]
+def test_a_new_pod_has_the_revision_of_its_ordinal(fields: dict[str, Any], ordinal: int, revision: str) -> None:
+    sset = stateful_set(policy="Parallel", **fields)
+    pods_by_name = {step.pod.metadata.name: step.pod for step in planned(sset, [], update="two").steps}
+    pod = pods_by_name[f"web-{ordinal}"]
     assert revision_of(pod) == revision
     assert [c.image for c in pod.spec.containers or ()] == [revision]
 
@@ -203,17 +203,17 @@ HUGE = 2_000_000_000
 def test_two_billion_replicas_are_planned_in_bounded_batches(
     monkeypatch: pytest.MonkeyPatch, policy: str, pods: dict[int, dict[str, Any]], expected: int, replicas: int
 ) -> None:
-    made: list[int] = []
+    created: list[int] = []
 
     def counted(sset: StatefulSet, template: Any, revision: str, ordinal: int) -> Pod:
-        made.append(ordinal)
+        created.append(ordinal)
         return new_pod(sset, template, revision, ordinal)
 
     sset = stateful_set(HUGE, policy=policy)
     present = [member(sset, ordinal, **facts) for ordinal, facts in pods.items()]
     monkeypatch.setattr(replica_plan, "new_pod", counted)
     plan = planned(sset, present)
-    assert (len(plan.steps), len(made), plan.status.replicas) == (expected, expected, replicas)
+    assert (len(plan.steps), len(created), plan.status.replicas) == (expected, expected, replicas)
 
 
 def test_scaling_down_from_two_billion_deletes_what_there_is() -> None:

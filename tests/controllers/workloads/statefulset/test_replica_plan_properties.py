@@ -55,50 +55,50 @@ def planned(sset: StatefulSet, pods: dict[int, Pod]) -> StatefulSetPlan:
 
 def check(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> None:
     """No step is wrong."""
-    wanted, partition = ordinals(sset), sset.spec.updateStrategy.rollingUpdate.partition or 0  # type: ignore[union-attr]
+    expected, partition = ordinals(sset), sset.spec.updateStrategy.rollingUpdate.partition or 0  # type: ignore[union-attr]
     for step in plan.steps:
         ordinal = ordinal_of(step.pod)
         if step.action is Action.CREATE:
-            assert ordinal in wanted
+            assert ordinal in expected
             assert ordinal not in pods
-            assert revision_of(step.pod) == ("old" if ordinal < wanted.start + partition else "new")
+            assert revision_of(step.pod) == ("old" if ordinal < expected.start + partition else "new")
         else:
             assert step.action is Action.DELETE
             assert step.pod is pods[ordinal]
             assert step.pod.metadata.deletionTimestamp is None
-            is_for_update = revision_of(step.pod) == "old" and ordinal >= wanted.start + partition
-            assert ordinal not in wanted or is_terminal(step.pod) or is_for_update
+            is_for_update = revision_of(step.pod) == "old" and ordinal >= expected.start + partition
+            assert ordinal not in expected or is_terminal(step.pod) or is_for_update
     if sset.spec.podManagementPolicy != PARALLEL:
         assert len(plan.steps) <= 1
         for step in plan.steps:
             if step.action is Action.CREATE:
-                below = [pods.get(ordinal) for ordinal in wanted if ordinal < ordinal_of(step.pod)]
+                below = [pods.get(ordinal) for ordinal in expected if ordinal < ordinal_of(step.pod)]
                 assert all(pod is not None and is_available(pod, 0, NOW) for pod in below)
 
 
 def carried_out(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> dict[int, Pod]:
     """The pods after that, when those that leave have left and the others are ready."""
     gone = {ordinal_of(step.pod) for step in plan.steps if step.action is Action.DELETE}
-    made = {ordinal_of(step.pod): revision_of(step.pod) for step in plan.steps if step.action is Action.CREATE}
+    created = {ordinal_of(step.pod): revision_of(step.pod) for step in plan.steps if step.action is Action.CREATE}
     after = {}
     for ordinal, pod in pods.items():
         if ordinal in gone or pod.metadata.deletionTimestamp is not None:
             continue
         is_over = is_terminal(pod)
         after[ordinal] = pod if is_over else member(sset, ordinal, revision=revision_of(pod))
-    return after | {ordinal: member(sset, ordinal, revision=revision) for ordinal, revision in made.items()}
+    return after | {ordinal: member(sset, ordinal, revision=revision) for ordinal, revision in created.items()}
 
 
 @settings(max_examples=150, deadline=None)
 @given(SETS, PODS)
-def test_plans_lead_to_what_is_desired(sset: StatefulSet, found: dict[int, tuple[str, str]]) -> None:
-    pods = {at: member(sset, at, revision=revision, **STATES[state]) for at, (state, revision) in found.items()}
+def test_plans_lead_to_what_is_desired(sset: StatefulSet, states: dict[int, tuple[str, str]]) -> None:
+    pods = {at: member(sset, at, revision=revision, **STATES[state]) for at, (state, revision) in states.items()}
     for _ in range(40):
         plan = planned(sset, pods)
         check(sset, pods, plan)
         pods = carried_out(sset, pods, plan)
-    wanted, partition = ordinals(sset), sset.spec.updateStrategy.rollingUpdate.partition or 0  # type: ignore[union-attr]
-    assert sorted(pods) == list(wanted)
+    expected, partition = ordinals(sset), sset.spec.updateStrategy.rollingUpdate.partition or 0  # type: ignore[union-attr]
+    assert sorted(pods) == list(expected)
     assert all(is_available(pod, 0, NOW) for pod in pods.values())
-    assert all(revision_of(pods[at]) == "new" for at in wanted if at >= wanted.start + partition)
-    assert (plan.status.replicas, plan.status.readyReplicas) == (len(wanted), len(wanted))
+    assert all(revision_of(pods[at]) == "new" for at in expected if at >= expected.start + partition)
+    assert (plan.status.replicas, plan.status.readyReplicas) == (len(expected), len(expected))

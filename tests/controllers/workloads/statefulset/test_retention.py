@@ -28,7 +28,7 @@ def played(play: Callable[[Scene], Awaitable[None]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("retention", "wanted"),
+    ("retention", "expected"),
     [
         (("Retain", "Retain"), ["data-web-0", "data-web-1"]),
         (("Delete", "Retain"), []),
@@ -37,7 +37,7 @@ def played(play: Callable[[Scene], Awaitable[None]]) -> None:
     ],
     ids="-".join,
 )
-def test_when_the_set_is_deleted(retention: tuple[str, str], wanted: list[str]) -> None:
+def test_when_the_set_is_deleted(retention: tuple[str, str], expected: list[str]) -> None:
     async def play(s: Scene) -> None:
         await s.create(2, claims=["data"], retention=retention)
         await s.stage.play()
@@ -45,13 +45,13 @@ def test_when_the_set_is_deleted(retention: tuple[str, str], wanted: list[str]) 
         await s.stage.play()
         await s.cluster.clock.advance(10)
         assert await s.stage.pods() == {}
-        assert sorted(await s.claims()) == wanted
+        assert sorted(await s.claims()) == expected
 
     played(play)
 
 
 @pytest.mark.parametrize(
-    ("retention", "wanted"),
+    ("retention", "expected"),
     [
         (("Retain", "Retain"), ["data-web-0", "data-web-1"]),
         (("Delete", "Retain"), ["data-web-0", "data-web-1"]),
@@ -60,7 +60,7 @@ def test_when_the_set_is_deleted(retention: tuple[str, str], wanted: list[str]) 
     ],
     ids="-".join,
 )
-def test_when_it_is_scaled_down_and_up_again(retention: tuple[str, str], wanted: list[str]) -> None:
+def test_when_it_is_scaled_down_and_up_again(retention: tuple[str, str], expected: list[str]) -> None:
     async def play(s: Scene) -> None:
         await s.create(2, claims=["data"], retention=retention)
         await s.stage.play()
@@ -68,13 +68,13 @@ def test_when_it_is_scaled_down_and_up_again(retention: tuple[str, str], wanted:
         await s.patch({"replicas": 1})
         await s.stage.play()
         await s.cluster.clock.advance(10)
-        assert sorted(await s.claims()) == wanted
+        assert sorted(await s.claims()) == expected
         await s.patch({"replicas": 2})
         await s.stage.play()
         await s.cluster.clock.advance(10)
         claims = await s.claims()
         assert sorted(claims) == ["data-web-0", "data-web-1"]
-        assert (claims["data-web-1"].metadata.uid == before) is (len(wanted) == 2)
+        assert (claims["data-web-1"].metadata.uid == before) is (len(expected) == 2)
 
     played(play)
 
@@ -88,8 +88,8 @@ async def test_a_claim_that_another_manages_is_left_to_it() -> None:
         await claims.patch("data-web-0", {"metadata": {"ownerReferences": [owner]}}, NAMESPACE, type=PatchType.MERGE)
         policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
         await s.patch({"persistentVolumeClaimRetentionPolicy": policy})
-        found = (await s.claims())["data-web-0"]
-        assert [one.name for one in found.metadata.ownerReferences] == ["other"]
+        claim = (await s.claims())["data-web-0"]
+        assert [reference.name for reference in claim.metadata.ownerReferences] == ["other"]
 
     async with pod_cluster() as c, c.running(StatefulSetController.name):
         await play(Scene(c, Stage(c)))
@@ -109,12 +109,12 @@ def test_owners_that_are_set_are_right(when_deleted: str, when_scaled: str, ordi
         ("Retain", "Delete"): [[], ["Pod"]],
         ("Delete", "Delete"): [["StatefulSet"], ["Pod"]],
     }
-    wanted = kinds[when_deleted, when_scaled][ordinal]
-    assert [owner.kind for owner in claim.metadata.ownerReferences] == wanted
+    expected = kinds[when_deleted, when_scaled][ordinal]
+    assert [owner.kind for owner in claim.metadata.ownerReferences] == expected
     weak = with_owners(claim, sset, pod)
     for owner in weak.metadata.ownerReferences:
         owner.controller = None
-    assert has_right_owners(weak, sset, pod) is (not wanted), "an owner that does not manage it is not enough"
+    assert has_right_owners(weak, sset, pod) is (not expected), "an owner that does not manage it is not enough"
     stale = with_owners(claim, sset, pod)
     for owner in stale.metadata.ownerReferences:
         owner.uid = "earlier"
