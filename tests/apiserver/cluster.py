@@ -63,15 +63,15 @@ def _without_namespace(value: dict[str, Any]) -> dict[str, Any]:
 async def cluster(configurations: Configurations | None = None) -> AsyncIterator[Cluster]:
     """`configurations` tells single admission plug-ins what an administrator would."""
     async with asking(plugins=default_plugins(configurations=configurations)) as asks:
-        made = Cluster(asks)
-        await made.make("/api/v1/namespaces", {"metadata": {"name": "ns"}})
-        await made.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
-        yield made
+        cluster = Cluster(asks)
+        await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns"}})
+        await cluster.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
+        yield cluster
 
 
 def in_cluster(work: Callable[[Cluster], Awaitable[None]], configurations: Configurations | None = None) -> None:
     async def within() -> None:
-        async with cluster(configurations) as made:
-            await work(made)
+        async with cluster(configurations) as running:
+            await work(running)
 
     run(within())

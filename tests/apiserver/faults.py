@@ -16,25 +16,25 @@ def told(reply: Reply) -> list[str]:
 
 def faults_of_new(path: str, value: dict[str, Any]) -> list[str]:
     """Of an object that somebody tries to create."""
-    found: list[str] = []
+    errors: list[str] = []
 
     async def work(cluster: Cluster) -> None:
-        found.extend(told(await cluster.send("POST", f"{path}?dryRun=All", value)))
+        errors.extend(told(await cluster.send("POST", f"{path}?dryRun=All", value)))
 
     in_cluster(work)
-    return found
+    return errors
 
 
 def faults_of_change(path: str, value: dict[str, Any], change: dict[str, Any], part: str = "") -> list[str]:
     """Of a merge patch of an object that was created as it is given."""
-    found: list[str] = []
+    errors: list[str] = []
 
     async def work(cluster: Cluster) -> None:
-        made = await cluster.make(path, value)
-        found.extend(told(await cluster.patch(f"{path}/{made['metadata']['name']}{part}", change)))
+        created = await cluster.make(path, value)
+        errors.extend(told(await cluster.patch(f"{path}/{created['metadata']['name']}{part}", change)))
 
     in_cluster(work)
-    return found
+    return errors
 
 
 def named(**content: Any) -> dict[str, Any]:

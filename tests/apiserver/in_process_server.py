@@ -53,9 +53,9 @@ class Asking:
     async def send(self, method: str, target: str, body: bytes = b"", **headers: str) -> Reply:
         call = self.call(method, target, body, headers)
         try:
-            answer = await self.pipeline.serve_as(call)
-            assert not isinstance(answer, WatchResponse | StreamedResponse)
-            rendered = await self.renderer.render(answer, call.output_format, call)
+            response = await self.pipeline.serve_as(call)
+            assert not isinstance(response, WatchResponse | StreamedResponse)
+            rendered = await self.renderer.render(response, call.output_format, call)
         except errors.ApiError as error:
             rendered = await self.renderer.error(error, call)
         chunks = b"".join(rendered.chunks)
@@ -66,16 +66,16 @@ class Asking:
     async def watch(self, target: str, count: int, **headers: str) -> tuple[str, bytes]:
         """The content type and the bytes of the first `count` events of a watch."""
         call = self.call("GET", target, b"", headers)
-        answer = await self.pipeline.serve_as(call)
-        assert isinstance(answer, WatchResponse)
-        frames, found, seen = self.renderer.frames(answer, call), b"", 0
-        async with answer.watcher as watcher:
+        response = await self.pipeline.serve_as(call)
+        assert isinstance(response, WatchResponse)
+        frames, body, position = self.renderer.frames(response, call), b"", 0
+        async with response.watcher as watcher:
             async for events in watcher:
-                found += b"".join(frames.encode(events))
-                seen += len(events)
-                if seen >= count:
+                body += b"".join(frames.encode(events))
+                position += len(events)
+                if position >= count:
                     break
-        return frames.content_type, found
+        return frames.content_type, body
 
     @staticmethod
     def call(method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Call:

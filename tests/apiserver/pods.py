@@ -22,9 +22,9 @@ def pod_value(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, 
 
 def defaulted(spec: dict[str, Any] | None = None, **metadata: Any) -> Pod:
     """A pod as the server completes it."""
-    made = pod(spec, **metadata)
-    default_pod(made)
-    return made
+    new_pod = pod(spec, **metadata)
+    default_pod(new_pod)
+    return new_pod
 
 
 def container(**fields: Any) -> dict[str, Any]:

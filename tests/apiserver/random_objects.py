@@ -19,13 +19,13 @@ _TEXTS = st.sampled_from(
 @st.composite
 def objects(draw: st.DrawFn, schema: Schema, good: dict[str, Any]) -> dict[str, Any]:
     """Random from top to bottom, or the good one with random fields beside its own; then perhaps shaken."""
-    found: dict[str, Any] = draw(values(schema, depth=draw(st.integers(2, 6))))
+    value: dict[str, Any] = draw(values(schema, depth=draw(st.integers(2, 6))))
     how = draw(st.sampled_from(("random", "joined", "joined", "good")))
     if how == "joined":
-        found = _joined(good, found)
+        value = _joined(good, value)
     elif how == "good":
-        found = good
-    shaken: dict[str, Any] = _shaken(draw, found) if draw(st.booleans()) else found
+        value = good
+    shaken: dict[str, Any] = _shaken(draw, value) if draw(st.booleans()) else value
     return shaken
 
 
@@ -50,14 +50,14 @@ def _shaken(draw: st.DrawFn, value: Any) -> Any:
 
 def examples(strategy: st.SearchStrategy[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     """Always the same ones; the server is asynchronous, so that it cannot be asked from inside of hypothesis."""
-    found: list[dict[str, Any]] = []
+    examples: list[dict[str, Any]] = []
 
     @settings(
         max_examples=count, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
     )
     @given(strategy)
     def collect(value: dict[str, Any]) -> None:
-        found.append(value)
+        examples.append(value)
 
     collect()
-    return found
+    return examples

@@ -30,12 +30,12 @@ TREASURE = base64.b64encode(b"under the third palm").decode()
 
 def providers(*names: str) -> list[Any]:
     """`aesgcm/old`: a provider and the name of its key, which is made of that."""
-    found: list[Any] = []
+    values: list[Any] = []
     for word in names:
         provider, _, name = word.partition("/")
         secret = base64.b64encode(name.encode().ljust(32, b".")).decode()
-        found.append({provider: {"keys": [{"name": name, "secret": secret}]} if name else {}})
-    return found
+        values.append({provider: {"keys": [{"name": name, "secret": secret}]} if name else {}})
+    return values
 
 
 Ask = Callable[..., Awaitable[Any]]
@@ -59,12 +59,12 @@ def serve(path: Path, names: tuple[str, ...], scene: Callable[[Ask], Awaitable[N
                 headers = {"Content-Type": "application/json"}
                 call = Call(method=method, path=target, query=Query(""), headers=headers, body=body, user=SYSTEM)
                 try:
-                    answer = await server.pipeline.serve_as(call)
+                    response = await server.pipeline.serve_as(call)
                 except CorruptValue as fault:
                     error = translate_storage_error(fault, call)
                     assert error is not None
                     raise error from fault
-                return json.loads(answer.raw) if isinstance(answer, ObjectResponse) else answer
+                return json.loads(response.raw) if isinstance(response, ObjectResponse) else response
 
             await scene(ask)
 
@@ -72,7 +72,7 @@ def serve(path: Path, names: tuple[str, ...], scene: Callable[[Ask], Awaitable[N
 
 
 def stored(path: Path) -> bytes:
-    return b"".join(each.read_bytes() for each in path.parent.iterdir())
+    return b"".join(path.read_bytes() for path in path.parent.iterdir())
 
 
 async def create(ask: Ask) -> None:
@@ -85,9 +85,9 @@ async def readable(ask: Ask) -> None:
 
 
 async def replace_with_itself(ask: Ask) -> None:
-    found = await ask("GET", f"{SECRETS}/map")
-    again = await ask("PUT", f"{SECRETS}/map", found)
-    assert again["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]
+    secret = await ask("GET", f"{SECRETS}/map")
+    again = await ask("PUT", f"{SECRETS}/map", secret)
+    assert again["metadata"]["resourceVersion"] != secret["metadata"]["resourceVersion"]
     same = await ask("PUT", f"{SECRETS}/map", again)
     assert same["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"], "once is enough"
 

@@ -11,8 +11,8 @@ from tests.controllers.cluster import Cluster, cluster
 LABELS = {"apiserver.kubernetes.io/identity": "kube-apiserver"}
 
 
-def identity(made: Cluster) -> IdentityLease:
-    return IdentityLease(client=made.client, clock=made.clock, interval_s=10, host_name="host")
+def identity(cluster: Cluster) -> IdentityLease:
+    return IdentityLease(client=cluster.client, clock=cluster.clock, interval_s=10, host_name="host")
 
 
 def test_the_name_is_that_of_kube_apiserver_on_the_same_host() -> None:
@@ -21,9 +21,9 @@ def test_the_name_is_that_of_kube_apiserver_on_the_same_host() -> None:
 
 def test_a_lease_is_renewed_and_expired_ones_are_deleted() -> None:
     async def main() -> None:
-        async with cluster() as made:
-            leases = made.client.of(Lease)
-            old = times.format_micro_time(made.clock.now() - 3601)
+        async with cluster() as running:
+            leases = running.client.of(Lease)
+            old = times.format_micro_time(running.clock.now() - 3601)
             for name, labels, spec in (
                 ("apiserver-dead", LABELS, LeaseSpec(renewTime=old, leaseDurationSeconds=3600)),
                 ("apiserver-invalid", LABELS, LeaseSpec(holderIdentity="x")),
@@ -32,8 +32,8 @@ def test_a_lease_is_renewed_and_expired_ones_are_deleted() -> None:
                 meta = ObjectMeta(name=name, namespace="kube-system", labels=labels)
                 await leases.create(Lease(metadata=meta, spec=spec))
             async with asyncio.TaskGroup() as group:
-                task = group.create_task(identity(made).run())
-                await made.clock.settle()
+                task = group.create_task(identity(running).run())
+                await running.clock.settle()
                 first = await leases.get(server_id("host"), "kube-system")
                 assert first.metadata.labels == {**LABELS, "kubernetes.io/hostname": "host"}
                 assert first.spec.leaseDurationSeconds == 3600
@@ -41,7 +41,7 @@ def test_a_lease_is_renewed_and_expired_ones_are_deleted() -> None:
                 names = {lease.metadata.name for lease in (await leases.list()).items}
                 assert names >= {"unrelated", first.metadata.name}
                 assert not names & {"apiserver-dead", "apiserver-invalid"}
-                await made.clock.advance(10)
+                await running.clock.advance(10)
                 assert (await leases.get(first.metadata.name, "kube-system")).spec.renewTime != first.spec.renewTime
                 task.cancel()
 
@@ -50,8 +50,8 @@ def test_a_lease_is_renewed_and_expired_ones_are_deleted() -> None:
 
 def test_two_servers_on_one_host_share_the_lease() -> None:
     async def main() -> None:
-        async with cluster() as made:
-            await asyncio.gather(*(identity(made).renew() for _ in range(5)))
-            assert await made.client.of(Lease).get(server_id("host"), "kube-system")
+        async with cluster() as running:
+            await asyncio.gather(*(identity(running).renew() for _ in range(5)))
+            assert await running.client.of(Lease).get(server_id("host"), "kube-system")
 
     asyncio.run(main())

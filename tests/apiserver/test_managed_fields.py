@@ -61,10 +61,10 @@ def with_client(work: Callable[[Client], Awaitable[None]]) -> None:
 
 def owned(obj: Any) -> dict[tuple[str, ...], Any]:
     return {
-        tuple(part for part in (found["manager"], found["operation"], found.get("subresource", "")) if part): found[
+        tuple(part for part in (entry["manager"], entry["operation"], entry.get("subresource", "")) if part): entry[
             "fieldsV1"
         ]
-        for found in obj["metadata"].get("managedFields", [])
+        for entry in obj["metadata"].get("managedFields", [])
     }
 
 
@@ -78,9 +78,9 @@ POD: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"containers": [{"name
 
 def test_from_create_to_update() -> None:
     async def work(client: Client) -> None:
-        made = await client.create(MAPS, config_map(x="1"))
-        assert owned(made) == {AGENT: {"f:data": {".": {}, "f:x": {}}}}
-        assert made["metadata"]["managedFields"][0]["time"] == made["metadata"]["creationTimestamp"]
+        created = await client.create(MAPS, config_map(x="1"))
+        assert owned(created) == {AGENT: {"f:data": {".": {}, "f:x": {}}}}
+        assert created["metadata"]["managedFields"][0]["time"] == created["metadata"]["creationTimestamp"]
         changed = await client.done("PUT", f"{MAPS}/a?fieldManager=putter", config_map(x="1", y="2"))
         assert owned(changed) == {
             AGENT: {"f:data": {".": {}, "f:x": {}}},
@@ -94,17 +94,17 @@ def test_from_create_to_update() -> None:
 
 def test_a_write_of_the_same_is_no_write() -> None:
     async def work(client: Client) -> None:
-        made = await client.create(MAPS, config_map(x="1"))
-        assert await client.done("PUT", f"{MAPS}/a?fieldManager=other", made) == made
-        assert await client.patch(f"{MAPS}/a?fieldManager=other", {"data": {"x": "1"}}) == made
+        created = await client.create(MAPS, config_map(x="1"))
+        assert await client.done("PUT", f"{MAPS}/a?fieldManager=other", created) == created
+        assert await client.patch(f"{MAPS}/a?fieldManager=other", {"data": {"x": "1"}}) == created
 
     with_client(work)
 
 
 def test_what_the_server_adds_belongs_to_nobody() -> None:
     async def work(client: Client) -> None:
-        made = await client.create(f"{NAMESPACE}/pods", POD)
-        (fields,) = owned(made).values()
+        created = await client.create(f"{NAMESPACE}/pods", POD)
+        (fields,) = owned(created).values()
         assert set(fields["f:spec"]) >= {"f:containers", "f:restartPolicy", "f:dnsPolicy"}, "defaults are the client's"
         assert "f:priority" not in fields["f:spec"]
         assert "f:status" not in fields
@@ -245,14 +245,14 @@ def test_a_manager_of_another_version() -> None:
         spec = {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 50}
         await client.create(SCALERS.format("v1"), {"metadata": {"name": "h"}, "spec": spec})
         changed = await client.patch(f"{SCALERS.format('v2')}/h?fieldManager=new", {"spec": {"maxReplicas": 5}})
-        entries = {found["manager"]: found for found in changed["metadata"]["managedFields"]}
+        entries = {field["manager"]: field for field in changed["metadata"]["managedFields"]}
         assert entries["agent"]["apiVersion"] == "autoscaling/v1"
         assert "f:maxReplicas" not in entries["agent"]["fieldsV1"]["f:spec"]
         assert "f:targetCPUUtilizationPercentage" in entries["agent"]["fieldsV1"]["f:spec"]
         assert entries["new"]["apiVersion"] == "autoscaling/v2"
         assert entries["new"]["fieldsV1"] == {"f:spec": {"f:maxReplicas": {}}}
-        wanted = {"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "spec": {"maxReplicas": 6}}
-        refused = await client.send("PATCH", f"{SCALERS.format('v1')}/h?fieldManager=m", wanted, YAML)
+        scaler = {"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "spec": {"maxReplicas": 6}}
+        refused = await client.send("PATCH", f"{SCALERS.format('v1')}/h?fieldManager=m", scaler, YAML)
         assert 'conflict with "new" using autoscaling/v2: .spec.maxReplicas' in refused.json["message"]
 
     with_client(work)
@@ -261,13 +261,13 @@ def test_a_manager_of_another_version() -> None:
 def test_objects_that_are_dicts() -> None:
     async def work(client: Client) -> None:
         gadget = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"size": 1}}
-        made = await client.create(THINGS, gadget)
-        assert owned(made) == {AGENT: {"f:spec": {".": {}, "f:colour": {}, "f:size": {}}}}
+        created = await client.create(THINGS, gadget)
+        assert owned(created) == {AGENT: {"f:spec": {".": {}, "f:colour": {}, "f:size": {}}}}
         applied = await client.apply(f"{THINGS}/g", {**gadget, "spec": {"size": 1, "list": ["a"]}})
         assert owned(applied)["applier", "Apply"] == {"f:spec": {"f:list": {}, "f:size": {}}}
-        seen = await client.patch(f"{THINGS}/g/status", {"status": {"seen": 1}, "spec": {"size": 9}})
-        assert seen["spec"]["size"] == 1
-        assert owned(seen)["agent", "Update", "status"] == {"f:status": {".": {}, "f:seen": {}}}
+        patched = await client.patch(f"{THINGS}/g/status", {"status": {"seen": 1}, "spec": {"size": 9}})
+        assert patched["spec"]["size"] == 1
+        assert owned(patched)["agent", "Update", "status"] == {"f:status": {".": {}, "f:seen": {}}}
         less = await client.apply(f"{THINGS}/g", {**gadget, "spec": {"size": 1}})
         assert "list" not in less["spec"]
         refused = await client.send("PATCH", f"{THINGS}/g?fieldManager=m", {**gadget, "spec": {"weight": 1}}, YAML)
@@ -288,9 +288,9 @@ def test_the_scale_takes_the_replicas() -> None:
         spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
         await client.create(DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": spec})
         await client.patch(f"{DEPLOYMENTS}/d/scale?fieldManager=scaler", {"spec": {"replicas": 3}})
-        found = (await client.send("GET", f"{DEPLOYMENTS}/d", b"")).json
-        assert "f:replicas" not in owned(found)[AGENT]["f:spec"]
-        assert owned(found)["scaler", "Update", "scale"] == {"f:spec": {"f:replicas": {}}}
+        deployment = (await client.send("GET", f"{DEPLOYMENTS}/d", b"")).json
+        assert "f:replicas" not in owned(deployment)[AGENT]["f:spec"]
+        assert owned(deployment)["scaler", "Update", "scale"] == {"f:spec": {"f:replicas": {}}}
         scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 4}}
         path = f"{DEPLOYMENTS}/d/scale?fieldManager=other"
         refused = await client.send("PATCH", path, scale, YAML)
@@ -327,9 +327,9 @@ def test_admission_cannot_spoil_the_managers() -> None:
         async with asking(plugins=[mutating(_Meddling(ManagedFieldsEntry(manager="x", operation="Think")))]) as ask:
             call = ask.call("POST", MAPS, msgspec.json.encode(config_map(x="1")), {"user_agent": "agent"})
             await ask.pipeline.serve_as(call)
-            (told,) = call.warnings
-            assert told.startswith(".metadata.managedFields was in an invalid state after admission; ")
-            assert told.endswith("please fix your requests: operation must be `Apply` or `Update`")
+            (warning,) = call.warnings
+            assert warning.startswith(".metadata.managedFields was in an invalid state after admission; ")
+            assert warning.endswith("please fix your requests: operation must be `Apply` or `Update`")
             assert set(owned((await ask.get(f"{MAPS}/a")).json)) == {AGENT}
 
     run(work())

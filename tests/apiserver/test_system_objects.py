@@ -34,20 +34,20 @@ DELETED = [
 
 def play(scenario: Callable[[Cluster], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with cluster() as made, asyncio.TaskGroup() as group:
-            server = made.server
+        async with cluster() as running, asyncio.TaskGroup() as group:
+            server = running.server
             maintained = SystemObjects(
                 pipeline=server.pipeline,
                 cluster_ip_range="10.96.0.0/12",
                 port=PORT,
                 endpoints=EndpointReconciler(
-                    client=made.client, leases=SoleServer(address="192.0.2.1"), address="192.0.2.1", port=PORT
+                    client=running.client, leases=SoleServer(address="192.0.2.1"), address="192.0.2.1", port=PORT
                 ),
             )
             await maintained.ensure()
-            task = group.create_task(maintained.run(made.clock))
-            await made.clock.settle()
-            await scenario(made)
+            task = group.create_task(maintained.run(running.clock))
+            await running.clock.settle()
+            await scenario(running)
             task.cancel()
 
     asyncio.run(main())
@@ -63,27 +63,27 @@ async def exists(client: Client, type: type[Any], name: str, namespace: str) -> 
 
 @pytest.mark.parametrize(("type", "name", "namespace", "within_s"), DELETED)
 def test_what_is_deleted_comes_back(type: type[Any], name: str, namespace: str, within_s: int) -> None:
-    async def scenario(made: Cluster) -> None:
-        client = made.client
+    async def scenario(cluster: Cluster) -> None:
+        client = cluster.client
         if type is Namespace:
-            async with made.running("namespace-controller"):
+            async with cluster.running("namespace-controller"):
                 await client.of(type).delete(name)
-                await made.clock.settle()
+                await cluster.clock.settle()
         else:
             await client.of(type).delete(name, namespace)
         assert not await exists(client, type, name, namespace)
-        await made.clock.advance(within_s)
+        await cluster.clock.advance(within_s)
         assert await exists(client, type, name, namespace)
 
     play(scenario)
 
 
 def test_the_service_has_its_address_again() -> None:
-    async def scenario(made: Cluster) -> None:
-        before = await made.client.of(Service).get("kubernetes", "default")
-        await made.client.of(Service).delete("kubernetes", "default")
-        await made.clock.advance(10)
-        after = await made.client.of(Service).get("kubernetes", "default")
+    async def scenario(cluster: Cluster) -> None:
+        before = await cluster.client.of(Service).get("kubernetes", "default")
+        await cluster.client.of(Service).delete("kubernetes", "default")
+        await cluster.clock.advance(10)
+        after = await cluster.client.of(Service).get("kubernetes", "default")
         assert after.spec == before.spec
         assert after.metadata.uid != before.metadata.uid
 
@@ -91,23 +91,23 @@ def test_the_service_has_its_address_again() -> None:
 
 
 def test_nothing_is_written_while_nothing_is_missing() -> None:
-    async def scenario(made: Cluster) -> None:
-        before = await made.revision()
-        await made.clock.advance(600)
-        assert await made.revision() == before
+    async def scenario(cluster: Cluster) -> None:
+        before = await cluster.revision()
+        await cluster.clock.advance(600)
+        assert await cluster.revision() == before
 
     play(scenario)
 
 
 def test_endpoints_that_somebody_empties_are_filled_again() -> None:
-    async def scenario(made: Cluster) -> None:
-        found = await made.client.of(Endpoints).get("kubernetes", "default")
+    async def scenario(cluster: Cluster) -> None:
+        endpoints = await cluster.client.of(Endpoints).get("kubernetes", "default")
         value = {"metadata": {"name": "kubernetes", "namespace": "default"}, "subsets": []}
-        value["metadata"]["resourceVersion"] = found.metadata.resourceVersion  # type: ignore[index]
-        await made.client.of(Endpoints).update(codec.from_value(value, Endpoints))
-        await made.clock.advance(10)
-        again = await made.client.of(Endpoints).get("kubernetes", "default")
-        assert again.subsets == found.subsets
+        value["metadata"]["resourceVersion"] = endpoints.metadata.resourceVersion  # type: ignore[index]
+        await cluster.client.of(Endpoints).update(codec.from_value(value, Endpoints))
+        await cluster.clock.advance(10)
+        again = await cluster.client.of(Endpoints).get("kubernetes", "default")
+        assert again.subsets == endpoints.subsets
 
     play(scenario)
 
@@ -121,5 +121,5 @@ def test_a_running_server_brings_the_service_back(monkeypatch: pytest.MonkeyPatc
             while (await wire.ask("GET", SERVICE)).code != 200:
                 pass
 
-    with WholeCluster(insecure=True, controllers=()) as made:
-        asyncio.run(come_back(int(made.insecure_url.rpartition(":")[2])))
+    with WholeCluster(insecure=True, controllers=()) as running:
+        asyncio.run(come_back(int(running.insecure_url.rpartition(":")[2])))

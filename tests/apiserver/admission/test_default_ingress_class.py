@@ -9,8 +9,8 @@ DEFAULT = "ingressclass.kubernetes.io/is-default-class"
 async def ingress(cluster: Cluster, name: str, annotations: dict[str, str] | None = None, **spec: Any) -> Any:
     backend = {"service": {"name": "s", "port": {"number": 80}}}
     value = {"metadata": {"name": name, "annotations": annotations or {}}, "spec": {"defaultBackend": backend, **spec}}
-    made = await cluster.make(f"{NETWORKING}/namespaces/ns/ingresses", value)
-    return made["spec"].get("ingressClassName")
+    created = await cluster.make(f"{NETWORKING}/namespaces/ns/ingresses", value)
+    return created["spec"].get("ingressClassName")
 
 
 def test_an_ingress_without_a_class_gets_the_default_one() -> None:

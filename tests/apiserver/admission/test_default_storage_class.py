@@ -11,8 +11,8 @@ async def storage_class(cluster: Cluster, name: str, **annotations: str) -> None
 
 
 async def claimed(cluster: Cluster, name: str, annotations: dict[str, str] | None = None, **spec: Any) -> Any:
-    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}, **spec}
-    value = {"metadata": {"name": name, "annotations": annotations or {}}, "spec": wanted}
+    claim_spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}, **spec}
+    value = {"metadata": {"name": name, "annotations": annotations or {}}, "spec": claim_spec}
     return (await cluster.make(CLAIMS, value))["spec"].get("storageClassName")
 
 

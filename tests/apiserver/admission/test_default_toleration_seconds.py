@@ -15,7 +15,7 @@ OTHER = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": 
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("tolerations", "expected"),
     [
         ([], [added("not-ready"), added("unreachable")]),
         ([OWN], [OWN, added("unreachable")]),
@@ -23,18 +23,18 @@ OTHER = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": 
         ([{"operator": "Exists"}], [{"operator": "Exists"}]),
     ],
 )
-def test_pods_stay_for_a_while_unless_they_say_otherwise(given: list[Any], wanted: list[Any]) -> None:
+def test_pods_stay_for_a_while_unless_they_say_otherwise(tolerations: list[Any], expected: list[Any]) -> None:
     async def work(cluster: Cluster) -> None:
-        assert (await cluster.pod(spec={"tolerations": given}))["spec"]["tolerations"] == wanted
+        assert (await cluster.pod(spec={"tolerations": tolerations}))["spec"]["tolerations"] == expected
 
     in_cluster(work)
 
 
 def test_an_update_that_drops_them_gets_them_back() -> None:
     async def work(cluster: Cluster) -> None:
-        made = await cluster.pod()
-        del made["spec"]["tolerations"]
-        reply = await cluster.send("PUT", f"{PODS}/a", made)
+        created = await cluster.pod()
+        del created["spec"]["tolerations"]
+        reply = await cluster.send("PUT", f"{PODS}/a", created)
         assert reply.json["spec"]["tolerations"] == [added("not-ready"), added("unreachable")]
 
     in_cluster(work)

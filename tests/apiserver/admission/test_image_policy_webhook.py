@@ -23,7 +23,7 @@ class Service:
     async def answer(self, request: web.BaseRequest) -> web.Response:
         review = await request.json()
         self.asked.append(review["spec"])
-        is_good = not any(found["image"].startswith("bad") for found in review["spec"]["containers"])
+        is_good = not any(container["image"].startswith("bad") for container in review["spec"]["containers"])
         return web.json_response({**review, "status": {"allowed": is_good, "reason": "" if is_good else "bad image"}})
 
 
@@ -39,8 +39,8 @@ async def served(service: Service) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-def kubeconfig(folder: Path, url: str) -> str:
-    file = folder / "kube.yaml"
+def kubeconfig(directory: Path, url: str) -> str:
+    file = directory / "kube.yaml"
     file.write_text(
         "{current-context: c, contexts: [{name: c, context: {cluster: c}}], "
         f"clusters: [{{name: c, cluster: {{server: '{url}'}}}}]}}"
@@ -50,8 +50,8 @@ def kubeconfig(folder: Path, url: str) -> str:
 
 @asynccontextmanager
 async def guarded(policy: dict[str, Any]) -> AsyncIterator[Cluster]:
-    told = {"ImagePolicyWebhook": {"imagePolicy": policy}}
-    async with asking(plugins=default_plugins(enabled=["ImagePolicyWebhook"], configurations=told)) as asks:
+    configuration = {"ImagePolicyWebhook": {"imagePolicy": policy}}
+    async with asking(plugins=default_plugins(enabled=["ImagePolicyWebhook"], configurations=configuration)) as asks:
         cluster = Cluster(asks)
         await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns"}})
         await cluster.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})

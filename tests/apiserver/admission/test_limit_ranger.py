@@ -69,8 +69,8 @@ def resources(requests: dict[str, str] | None = None, limits: dict[str, str] | N
     ],
 )
 def test_bounds_of_containers(bounds: dict[str, Any], has: dict[str, Any], faults: list[str]) -> None:
-    found = pod_violations(pod(container(resources=has)), limit_range({"type": "Container", **bounds}))
-    assert found == faults
+    violations = pod_violations(pod(container(resources=has)), limit_range({"type": "Container", **bounds}))
+    assert violations == faults
 
 
 def test_a_pod_is_the_sum_of_its_containers_unless_it_says_otherwise() -> None:
@@ -99,41 +99,41 @@ def test_bounds_of_claims(size: str, faults: list[str]) -> None:
     assert claim_violations(claim, bounds) == faults
 
 
-def test_how_faults_are_told() -> None:
+def test_messages_of_violations() -> None:
     assert join_messages(["a"]) == join_messages(["a", "a"]) == "a"
     assert join_messages(["a", "b", "a"]) == "[a, b]"
 
 
 def test_what_is_missing_is_filled_in_and_noted() -> None:
-    made = pod(
+    new_pod = pod(
         {
             "containers": [{"name": "c", "image": "x", "resources": resources({"cpu": "1"})}],
             "initContainers": [{"name": "i", "image": "x"}],
         }
     )
     defaults = {"default": {"cpu": "2", "memory": "1Gi"}, "defaultRequest": {"cpu": "1", "memory": "1Mi"}}
-    set_default_resources(made, limit_range({"type": "Container", **defaults}, {"type": "Pod", "max": {"cpu": "9"}}))
-    assert made.spec.containers is not None
-    assert made.spec.containers[0].resources.requests == {"cpu": "1", "memory": "1Mi"}
-    assert made.spec.initContainers[0].resources.limits == {"cpu": "2", "memory": "1Gi"}
-    assert made.metadata.annotations[ANNOTATION] == (
+    set_default_resources(new_pod, limit_range({"type": "Container", **defaults}, {"type": "Pod", "max": {"cpu": "9"}}))
+    assert new_pod.spec.containers is not None
+    assert new_pod.spec.containers[0].resources.requests == {"cpu": "1", "memory": "1Mi"}
+    assert new_pod.spec.initContainers[0].resources.limits == {"cpu": "2", "memory": "1Gi"}
+    assert new_pod.metadata.annotations[ANNOTATION] == (
         "LimitRanger plugin set: memory request for container c; cpu, memory limit for container c; "
         "cpu, memory request for init container i; cpu, memory limit for init container i"
     )
 
 
 def test_nothing_to_fill_in_leaves_no_note() -> None:
-    made = pod()
-    set_default_resources(made, limit_range({"type": "Container", "max": {"cpu": "9"}}))
-    assert ANNOTATION not in made.metadata.annotations
+    new_pod = pod()
+    set_default_resources(new_pod, limit_range({"type": "Container", "max": {"cpu": "9"}}))
+    assert ANNOTATION not in new_pod.metadata.annotations
 
 
 def test_on_the_server() -> None:
     async def work(cluster: Cluster) -> None:
         limits = [{"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "500m"}}]
         await cluster.make(f"{NAMESPACE}/limitranges", {"metadata": {"name": "l"}, "spec": {"limits": limits}})
-        made = await cluster.pod()
-        assert made["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "500m"}, "requests": {"cpu": "500m"}}
+        created = await cluster.pod()
+        assert created["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "500m"}, "requests": {"cpu": "500m"}}
         assert await cluster.refused(container(resources={"limits": {"cpu": "2"}})) == (
             403,
             'pods "a" is forbidden: maximum cpu usage per Container is 1, but limit is 2',

@@ -43,8 +43,8 @@ def test_the_node_must_say_that_it_can(declared: list[str], after: dict[str, Any
         await cluster.make("/api/v1/nodes", {"metadata": {"name": "n"}, "status": status})
         await cluster.pod(spec={**spec(), "nodeName": "n"})
         reply = await cluster.patch(f"{PODS}/a/resize", {"spec": after})
-        told = f'pods "a" is forbidden: pod update requires features {missing} which are not available on node "n"'
-        assert (reply.code, reply.json.get("message", "")) == ((403, told) if missing else (200, ""))
+        message = f'pods "a" is forbidden: pod update requires features {missing} which are not available on node "n"'
+        assert (reply.code, reply.json.get("message", "")) == ((403, message) if missing else (200, ""))
 
     in_cluster(work)
 

@@ -142,13 +142,13 @@ async def test_audiences_of_tokens() -> None:
         meta = ObjectMeta(name="default", namespace="default")
         await client.of(ServiceAccount).create(ServiceAccount(metadata=meta))
         spec = {"nodeName": "n", "volumes": volumes, "automountServiceAccountToken": False}
-        made = await client.of(Pod).create(pod(spec, name="a", namespace="default"))
+        created_pod = await client.of(Pod).create(pod(spec, name="a", namespace="default"))
         user = UserInfo("system:node:n", groups=(NODES, "system:authenticated"))
         transport = cluster.assembly.transport.as_user(user)
         accounts = Client(transport=transport, clock=cluster.clock, component="kubelet").of(ServiceAccount)
 
         async def ask(*audiences: str) -> str:
-            bound = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": made.metadata.uid}
+            bound = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": created_pod.metadata.uid}
             value = {"spec": {"audiences": list(audiences), "boundObjectRef": bound}}
             request = codec.from_value(value, TokenRequest)
             try:

@@ -30,8 +30,8 @@ def with_plugin(name: str, work: Callable[[Cluster], Awaitable[None]], **annotat
 
 def test_images_are_always_pulled() -> None:
     async def work(cluster: Cluster) -> None:
-        made = await cluster.pod(spec=container(imagePullPolicy="Never"))
-        assert made["spec"]["containers"][0]["imagePullPolicy"] == "Always"
+        created = await cluster.pod(spec=container(imagePullPolicy="Never"))
+        assert created["spec"]["containers"][0]["imagePullPolicy"] == "Always"
         assert (await cluster.patch(f"{PODS}/a", {"metadata": {"labels": {"a": "b"}}})).code == 200
 
     with_plugin("AlwaysPullImages", work)
@@ -55,9 +55,9 @@ def test_pods_keep_others_only_off_their_node() -> None:
 
 def test_extended_resources_are_tolerated() -> None:
     async def work(cluster: Cluster) -> None:
-        made = await cluster.pod(spec=container(resources={"limits": {"example.com/gpu": "1"}}))
-        wanted = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-        assert wanted in made["spec"]["tolerations"]
+        created = await cluster.pod(spec=container(resources={"limits": {"example.com/gpu": "1"}}))
+        expected = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+        assert expected in created["spec"]["tolerations"]
 
     with_plugin("ExtendedResourceToleration", work)
 
@@ -79,10 +79,10 @@ def test_external_addresses_are_refused() -> None:
 def test_a_missing_namespace_is_made() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make("/api/v1/namespaces/new/configmaps", {"metadata": {"name": "m"}})
-        found = (await cluster.send("GET", "/api/v1/namespaces/new")).json
-        assert found["metadata"]["labels"] == {"kubernetes.io/metadata.name": "new"}
-        assert found["status"]["phase"] == "Active"
-        assert found["spec"]["finalizers"] == ["kubernetes"]
+        namespace = (await cluster.send("GET", "/api/v1/namespaces/new")).json
+        assert namespace["metadata"]["labels"] == {"kubernetes.io/metadata.name": "new"}
+        assert namespace["status"]["phase"] == "Active"
+        assert namespace["spec"]["finalizers"] == ["kubernetes"]
 
     with_plugin("NamespaceAutoProvision", work)
 
@@ -97,8 +97,8 @@ def test_a_missing_namespace_is_an_error_for_deletions_too() -> None:
 
 def test_pods_select_the_nodes_of_their_namespace() -> None:
     async def work(cluster: Cluster) -> None:
-        made = await cluster.pod("b", {"nodeSelector": {"mine": "1"}})
-        assert made["spec"]["nodeSelector"] == {"mine": "1", "kind": "fast"}
+        created = await cluster.pod("b", {"nodeSelector": {"mine": "1"}})
+        assert created["spec"]["nodeSelector"] == {"mine": "1", "kind": "fast"}
         assert await cluster.refused({"nodeSelector": {"kind": "slow"}}) == (
             403,
             'pods "a" is forbidden: pod node label selector conflicts with its namespace node label selector',
@@ -114,8 +114,8 @@ def test_how_selectors_are_read() -> None:
 
 def test_tolerations_are_given_and_limited() -> None:
     async def work(cluster: Cluster) -> None:
-        made = await cluster.pod("b")
-        assert {"key": "mine", "operator": "Exists"} in made["spec"]["tolerations"]
+        created = await cluster.pod("b")
+        assert {"key": "mine", "operator": "Exists"} in created["spec"]["tolerations"]
         code, text = await cluster.refused({"tolerations": [{"key": "other", "operator": "Exists"}]})
         assert (code, text.endswith("conflict with its namespace whitelist")) == (500, True)
 
@@ -149,7 +149,7 @@ def test_everything_is_denied() -> None:
 def test_owners_that_begin_to_wait(
     old: list[tuple[str, bool]], new: list[tuple[str, bool]], blocking: list[str]
 ) -> None:
-    def owners(found: list[tuple[str, bool]]) -> list[OwnerReference]:
-        return [OwnerReference(uid=uid, blockOwnerDeletion=blocks) for uid, blocks in found]
+    def owners(references: list[tuple[str, bool]]) -> list[OwnerReference]:
+        return [OwnerReference(uid=uid, blockOwnerDeletion=blocks) for uid, blocks in references]
 
     assert [owner.uid for owner in newly_blocking(owners(old), owners(new))] == blocking

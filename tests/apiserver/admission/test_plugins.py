@@ -61,10 +61,10 @@ def test_configurations_stand_in_the_file_or_beside_it(tmp_path: Path) -> None:
         "- {name: PodNodeSelector, configuration: {podNodeSelectorPluginConfig: {ns: a=b}}}\n"
         "- {name: ImagePolicyWebhook, configuration: {imagePolicy: {kubeConfigFile: kube}}}\n"
     )
-    found = read_configurations(file)
-    assert found["EventRateLimit"] == {"limits": [{"type": "Server", "qps": 1, "burst": 2}]}
-    assert found["PodNodeSelector"] == {"podNodeSelectorPluginConfig": {"ns": "a=b"}}
-    assert found["ImagePolicyWebhook"] == {"imagePolicy": {"kubeConfigFile": str(tmp_path / "kube")}}
+    configurations = read_configurations(file)
+    assert configurations["EventRateLimit"] == {"limits": [{"type": "Server", "qps": 1, "burst": 2}]}
+    assert configurations["PodNodeSelector"] == {"podNodeSelectorPluginConfig": {"ns": "a=b"}}
+    assert configurations["ImagePolicyWebhook"] == {"imagePolicy": {"kubeConfigFile": str(tmp_path / "kube")}}
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ def secured(**changes: Any) -> dict[str, Any]:
 
 
 def told_of(standard: Standard, spec: dict[str, Any], **metadata: Any) -> str:
-    made = pod(spec, **metadata)
-    return describe_violations(violations(standard, made.metadata, made.spec))
+    new_pod = pod(spec, **metadata)
+    return describe_violations(violations(standard, new_pod.metadata, new_pod.spec))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def labels(**values: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("given", "policy", "faults"),
+    ("labels", "policy", "faults"),
     [
         ({}, NamespacePolicy(), 0),
         (labels(enforce="baseline"), NamespacePolicy(enforce=BASELINE, warn=BASELINE), 0),
@@ -172,9 +172,9 @@ def labels(**values: str) -> dict[str, str]:
         ),
     ],
 )
-def test_labels(given: dict[str, str], policy: NamespacePolicy, faults: int) -> None:
-    found, wrong = policy_of(given)
-    assert (found, len(wrong)) == (policy, faults)
+def test_labels(labels: dict[str, str], policy: NamespacePolicy, faults: int) -> None:
+    new_policy, wrong = policy_of(labels)
+    assert (new_policy, len(wrong)) == (policy, faults)
 
 
 def test_how_a_standard_is_written() -> None:
@@ -189,7 +189,7 @@ def test_only_other_containers_and_images_are_looked_at_again() -> None:
     assert is_significant(old, pod({"ephemeralContainers": [{"name": "e", "image": "x"}]}))
 
 
-def test_what_pods_have_against_a_new_standard_is_told_once() -> None:
+def test_violations_of_a_new_standard_by_pods_are_reported_once() -> None:
     host = {"hostNetwork": True}
     pods = [
         pod(host, name="b"),
@@ -212,7 +212,7 @@ def test_one_pod_of_each_controller_comes_first() -> None:
         return pod(name=name, ownerReferences=[owner])
 
     pods = [owned("a", "1"), owned("b", "1"), owned("c", "2"), pod(name="d"), pod(name="e")]
-    assert [found.metadata.name for found in by_controller(pods)] == ["a", "c", "d", "e", "b"]
+    assert [pod.metadata.name for pod in by_controller(pods)] == ["a", "c", "d", "e", "b"]
 
 
 def test_on_the_server() -> None:
@@ -240,10 +240,14 @@ CONFIG: dict[str, Any] = {
 
 
 def test_configuration() -> None:
-    found = read(CONFIG)
-    assert found.default == NamespacePolicy(enforce=Standard("baseline", 30), audit=RESTRICTED)
-    assert (set(found.namespaces), set(found.runtime_classes), set(found.usernames)) == ({"free"}, {"sandboxed"}, set())
-    assert policy_of(labels(enforce="restricted"), found.default)[0].enforce == Standard("restricted", 30)
+    config = read(CONFIG)
+    assert config.default == NamespacePolicy(enforce=Standard("baseline", 30), audit=RESTRICTED)
+    assert (set(config.namespaces), set(config.runtime_classes), set(config.usernames)) == (
+        {"free"},
+        {"sandboxed"},
+        set(),
+    )
+    assert policy_of(labels(enforce="restricted"), config.default)[0].enforce == Standard("restricted", 30)
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ def test_without_a_class_the_priority_is_zero() -> None:
 def test_a_pod_has_the_priority_of_its_class() -> None:
     async def work(cluster: Cluster) -> None:
         await priority_class(cluster, "high", 7, preemptionPolicy="Never")
-        found = await cluster.pod(spec={"priorityClassName": "high", "priority": 7})
-        assert given(found["spec"]) == ("high", 7, "Never")
+        created = await cluster.pod(spec={"priorityClassName": "high", "priority": 7})
+        assert given(created["spec"]) == ("high", 7, "Never")
 
     in_cluster(work)
 
@@ -72,10 +72,10 @@ def test_refusals(spec: dict[str, Any], text: str) -> None:
 
 def test_an_update_that_leaves_the_priority_out_keeps_it() -> None:
     async def work(cluster: Cluster) -> None:
-        made = await cluster.pod()
+        created = await cluster.pod()
         for field in ("priority", "preemptionPolicy"):
-            del made["spec"][field]
-        reply = await cluster.send("PUT", f"{PODS}/a", made)
+            del created["spec"][field]
+        reply = await cluster.send("PUT", f"{PODS}/a", created)
         assert reply.code == 200
         assert given(reply.json["spec"]) == (None, 0, "PreemptLowerPriority")
 

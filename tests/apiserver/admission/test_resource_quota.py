@@ -50,9 +50,9 @@ def test_what_is_given_back_is_never_refused_and_ends_at_nothing() -> None:
 
 async def make_quota(cluster: Cluster, name: str, hard: dict[str, str], **spec: Any) -> None:
     """A quota with the status that the controller would give it."""
-    made = await cluster.make(QUOTAS, {"metadata": {"name": name}, "spec": {"hard": hard, **spec}})
-    made["status"] = {"hard": hard, "used": dict.fromkeys(hard, "0")}
-    assert (await cluster.send("PUT", f"{QUOTAS}/{name}/status", made)).code == 200
+    created = await cluster.make(QUOTAS, {"metadata": {"name": name}, "spec": {"hard": hard, **spec}})
+    created["status"] = {"hard": hard, "used": dict.fromkeys(hard, "0")}
+    assert (await cluster.send("PUT", f"{QUOTAS}/{name}/status", created)).code == 200
 
 
 async def used(cluster: Cluster, name: str = "q") -> Any:
@@ -91,10 +91,10 @@ def test_of_several_quotas_none_is_charged_for_what_another_refuses() -> None:
 
 def test_a_quota_without_status_is_not_enforced_and_one_without_counts_refuses() -> None:
     async def work(cluster: Cluster) -> None:
-        made = await cluster.make(QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}})
+        created = await cluster.make(QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}})
         await cluster.pod("a")
-        made["status"] = {"hard": {"pods": "5"}}
-        assert (await cluster.send("PUT", f"{QUOTAS}/q/status", made)).code == 200
+        created["status"] = {"hard": {"pods": "5"}}
+        assert (await cluster.send("PUT", f"{QUOTAS}/q/status", created)).code == 200
         assert await cluster.refused({}, name="b") == (
             403,
             'pods "b" is forbidden: status unknown for quota: q, resources: pods',
@@ -155,12 +155,12 @@ async def test_servers_that_share_a_store_never_give_out_more(servers: int) -> N
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
         await clients[0].of(ServiceAccount).create(account)
         quotas = clients[0].of(ResourceQuota)
-        made = await quotas.create(
+        resource_quota = await quotas.create(
             codec.from_value(
                 {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "20"}}}, ResourceQuota
             )
         )
-        value = codec.from_value(codec.to_value(made), ResourceQuota)
+        value = codec.from_value(codec.to_value(resource_quota), ResourceQuota)
         value.status.hard, value.status.used = {"pods": "20"}, {"pods": "0"}
         await quotas.update_status(value)
         outcomes = await asyncio.gather(*(_create(clients[index % servers], index) for index in range(50)))
@@ -173,10 +173,10 @@ async def test_servers_that_share_a_store_never_give_out_more(servers: int) -> N
 
 async def _create(client: Client, index: int) -> str:
     """Why the pod was refused; "" if it was not."""
-    wanted = pod({"automountServiceAccountToken": False})
-    wanted.metadata = ObjectMeta(name=f"p{index}", namespace="default")
+    new_pod = pod({"automountServiceAccountToken": False})
+    new_pod.metadata = ObjectMeta(name=f"p{index}", namespace="default")
     try:
-        await client.of(Pod).create(wanted)
+        await client.of(Pod).create(new_pod)
     except errors.Forbidden as refusal:
         return refusal.message
     return ""

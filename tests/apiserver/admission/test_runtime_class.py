@@ -20,7 +20,7 @@ def test_a_pod_takes_what_its_class_says() -> None:
         await cluster.make(CLASSES, CLASS)
         spec = (await cluster.pod(spec={"runtimeClassName": "r", "nodeSelector": {"a": "b"}}))["spec"]
         assert spec["nodeSelector"] == {"a": "b", "rt": "yes"}
-        assert [found["key"] for found in spec["tolerations"]] == [
+        assert [toleration["key"] for toleration in spec["tolerations"]] == [
             "node.kubernetes.io/not-ready",
             "node.kubernetes.io/unreachable",
             "rt",
@@ -61,7 +61,7 @@ def test_refusals(spec: dict[str, Any], text: str) -> None:
 
 def test_tolerations_that_others_cover_are_left_out() -> None:
     all_of_them = Toleration(operator="Exists")
-    one = Toleration(key="a", operator="Equal", value="b", effect="NoSchedule")
-    assert merged([one, one]) == [one]
-    assert merged([one, all_of_them]) == [all_of_them]
-    assert merged([Toleration(key="a", operator="Exists", effect="NoExecute"), one])[1] == one
+    toleration = Toleration(key="a", operator="Equal", value="b", effect="NoSchedule")
+    assert merged([toleration, toleration]) == [toleration]
+    assert merged([toleration, all_of_them]) == [all_of_them]
+    assert merged([Toleration(key="a", operator="Exists", effect="NoExecute"), toleration])[1] == toleration

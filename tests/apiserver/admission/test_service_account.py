@@ -64,8 +64,8 @@ def test_pull_secrets_come_from_the_account_unless_the_pod_has_some() -> None:
         await cluster.make(ACCOUNTS, {"metadata": {"name": "s"}, "imagePullSecrets": [{"name": "p"}]})
         spec = await made(cluster, {"serviceAccountName": "s"})
         assert spec["imagePullSecrets"] == [{"name": "p"}]
-        found = await cluster.pod("b", {"serviceAccountName": "s", "imagePullSecrets": [{"name": "q"}]})
-        assert found["spec"]["imagePullSecrets"] == [{"name": "q"}]
+        created = await cluster.pod("b", {"serviceAccountName": "s", "imagePullSecrets": [{"name": "q"}]})
+        assert created["spec"]["imagePullSecrets"] == [{"name": "q"}]
 
     in_cluster(work)
 
@@ -142,7 +142,7 @@ def test_an_account_may_list_the_secrets_that_it_uses(spec: dict[str, Any], what
 def test_mirror_pods_know_nothing_of_accounts(spec: dict[str, Any], text: str) -> None:
     async def work(cluster: Cluster) -> None:
         annotations = {"kubernetes.io/config.mirror": "x"}
-        found = await cluster.refused({"nodeName": "n", **spec}, annotations=annotations)
-        assert found == (403, f'pods "a" is forbidden: {text}')
+        refusal = await cluster.refused({"nodeName": "n", **spec}, annotations=annotations)
+        assert refusal == (403, f'pods "a" is forbidden: {text}')
 
     in_cluster(work)

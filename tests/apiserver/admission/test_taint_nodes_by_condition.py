@@ -7,8 +7,8 @@ TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 def test_new_nodes_take_no_pods_yet() -> None:
-    async def taints(cluster: Cluster, name: str, *given: dict[str, Any]) -> Any:
-        return (await cluster.make(NODES, {"metadata": {"name": name}, "spec": {"taints": list(given)}}))["spec"][
+    async def taints(cluster: Cluster, name: str, *conditions: dict[str, Any]) -> Any:
+        return (await cluster.make(NODES, {"metadata": {"name": name}, "spec": {"taints": list(conditions)}}))["spec"][
             "taints"
         ]
 

@@ -101,9 +101,9 @@ def test_request_response_has_both(tmp_path: Path) -> None:
     lines = play(
         tmp_path, [{"level": "RequestResponse"}], make_secret, omitStages=["RequestReceived"], omitManagedFields=True
     )
-    made, found, listed = (line["responseObject"] for line in lines)
-    assert made["data"] == found["data"] == listed["items"][0]["data"] == SECRET["data"]
-    assert "managedFields" not in made["metadata"]
+    created, stored, listed = (line["responseObject"] for line in lines)
+    assert created["data"] == stored["data"] == listed["items"][0]["data"] == SECRET["data"]
+    assert "managedFields" not in created["metadata"]
     assert "managedFields" not in listed["items"][0]["metadata"]
 
 

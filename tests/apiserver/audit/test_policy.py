@@ -27,7 +27,7 @@ HEALTH = Attributes(MAY, "get", "/healthz/etcd", is_resource=False)
 
 
 @pytest.mark.parametrize(
-    ("rule", "asked", "fits"),
+    ("rule", "attributes", "fits"),
     [
         ({}, pods(), True),
         ({}, HEALTH, True),
@@ -60,19 +60,19 @@ HEALTH = Attributes(MAY, "get", "/healthz/etcd", is_resource=False)
         ({"nonResourceURLs": ["*"]}, pods(), False),
     ],
 )
-def test_fits(rule: dict[str, Any], asked: Attributes, fits: bool) -> None:
-    found = parse(policy({"level": "Request", **rule})).evaluate(asked)
-    assert found.level is (AuditLevel.REQUEST if fits else AuditLevel.NONE)
+def test_fits(rule: dict[str, Any], attributes: Attributes, fits: bool) -> None:
+    audit_config = parse(policy({"level": "Request", **rule})).evaluate(attributes)
+    assert audit_config.level is (AuditLevel.REQUEST if fits else AuditLevel.NONE)
 
 
 def test_first_rule_decides() -> None:
-    found = parse(policy({"level": "None", "users": ["may"]}, {"level": "Metadata"}))
-    assert found.evaluate(pods()).level is AuditLevel.NONE
-    assert found.evaluate(pods(user=UserInfo("june"))).level is AuditLevel.METADATA
+    parsed = parse(policy({"level": "None", "users": ["may"]}, {"level": "Metadata"}))
+    assert parsed.evaluate(pods()).level is AuditLevel.NONE
+    assert parsed.evaluate(pods(user=UserInfo("june"))).level is AuditLevel.METADATA
 
 
 def test_stages_and_fields_left_out() -> None:
-    found = parse(
+    parsed = parse(
         policy(
             {"level": "Metadata", "verbs": ["get"], "omitStages": ["ResponseStarted"], "omitManagedFields": False},
             {"level": "Metadata"},
@@ -80,8 +80,8 @@ def test_stages_and_fields_left_out() -> None:
             omitManagedFields=True,
         )
     )
-    one, other = found.evaluate(pods()), found.evaluate(pods(verb="list"))
-    assert (one.omitted, one.omits_managed_fields) == (frozenset({RECEIVED, STARTED}), False)
+    first, other = parsed.evaluate(pods()), parsed.evaluate(pods(verb="list"))
+    assert (first.omitted, first.omits_managed_fields) == (frozenset({RECEIVED, STARTED}), False)
     assert (other.omitted, other.omits_managed_fields) == (frozenset({RECEIVED}), True)
 
 

@@ -49,15 +49,15 @@ class Outside:
 
 
 @asynccontextmanager
-async def outside(folder: Path, answer: Answering, *, wants_certificate: bool = True) -> AsyncIterator[Outside]:
+async def outside(directory: Path, response: Answering, *, wants_certificate: bool = True) -> AsyncIterator[Outside]:
     """The service answers by `answer` until the block is left."""
-    pki = KEYS.write(folder / "outside")
+    pki = KEYS.write(directory / "outside")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pki.certificate(SERVER), pki.key(SERVER))
     if wants_certificate:
         context.load_verify_locations(pki.certificate(CA))
         context.verify_mode = ssl.CERT_REQUIRED
-    runner = web.ServerRunner(web.Server(answer), shutdown_timeout=0.1)
+    runner = web.ServerRunner(web.Server(response), shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()

@@ -33,7 +33,7 @@ def test_the_token_of_a_header(header: str, token: str) -> None:
     assert call.warnings == []
 
 
-def test_two_spaces_hide_the_token_and_are_told() -> None:
+def test_two_spaces_hide_the_token_and_are_reported() -> None:
     call = _call(Authorization="Bearer  abc")
     assert bearer_token(call) == ""
     assert call.warnings == [

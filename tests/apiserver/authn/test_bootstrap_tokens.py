@@ -22,8 +22,8 @@ class OneSecret:
         self._secret = secret
 
     async def find(self, kind: str, namespace: str, name: str) -> Any | None:
-        wanted = (kind, namespace, name) == ("Secret", "kube-system", self._secret.metadata.name)
-        return self._secret if wanted else None
+        is_stored = (kind, namespace, name) == ("Secret", "kube-system", self._secret.metadata.name)
+        return self._secret if is_stored else None
 
 
 def ask(
@@ -37,10 +37,10 @@ def ask(
 
 
 def test_a_good_token() -> None:
-    found = ask(auth_extra_groups="system:bootstrappers:workers")
-    assert found is not None
+    authenticated = ask(auth_extra_groups="system:bootstrappers:workers")
+    assert authenticated is not None
     groups = ("system:bootstrappers", "system:bootstrappers:workers", "system:authenticated")
-    assert (found.user.name, found.user.groups) == ("system:bootstrap:abcdef", groups)
+    assert (authenticated.user.name, authenticated.user.groups) == ("system:bootstrap:abcdef", groups)
 
 
 def when(offset_s: float) -> str:

@@ -35,8 +35,8 @@ class Service:
         if request.method == "GET":
             return web.json_response(self._document(request.path))
         review = await request.json()
-        answers = {"TokenReview": _token, "SubjectAccessReview": _access}
-        return web.json_response({**review, "status": answers[review["kind"]](review["spec"])})
+        responses = {"TokenReview": _token, "SubjectAccessReview": _access}
+        return web.json_response({**review, "status": responses[review["kind"]](review["spec"])})
 
     def _document(self, path: str) -> dict[str, Any]:
         if path.endswith("openid-configuration"):
@@ -50,9 +50,12 @@ def _token(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _access(spec: dict[str, Any]) -> dict[str, Any]:
-    asked = spec.get("resourceAttributes", {})
-    is_pods = asked.get("resource") == "pods"
-    return {"allowed": is_pods and asked["verb"] == "list", "denied": is_pods and asked["verb"] == "deletecollection"}
+    attributes = spec.get("resourceAttributes", {})
+    is_pods = attributes.get("resource") == "pods"
+    return {
+        "allowed": is_pods and attributes["verb"] == "list",
+        "denied": is_pods and attributes["verb"] == "deletecollection",
+    }
 
 
 class Asking:
@@ -74,17 +77,17 @@ class Asking:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         body: dict[str, Any] | None = {} if method == "POST" else None
         async with ClientSession(connector=TCPConnector(ssl=context)) as session:
-            answer = await session.request(method, self._url + path, json=body, headers=headers)
-            is_json = answer.content_type == "application/json"
-            return answer.status, await answer.json() if is_json else await answer.text()
+            response = await session.request(method, self._url + path, json=body, headers=headers)
+            is_json = response.content_type == "application/json"
+            return response.status, await response.json() if is_json else await response.text()
 
 
 @asynccontextmanager
 async def served(there: Outside, *flags: str) -> AsyncIterator[Asking]:
-    given = up.command.make_context("up", [*flags, "--bind-address=127.0.0.1"]).params
+    parameters = up.command.make_context("up", [*flags, "--bind-address=127.0.0.1"]).params
     pki = there.pki
     tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
-    config = server_config({**given, "secure_port": 1}, tls=tls)
+    config = server_config({**parameters, "secure_port": 1}, tls=tls)
     config = dataclasses.replace(config, any_secure_port=True, advertise_address="192.0.2.1")
     async with (
         MemoryBackend(clock=RealClock()) as backend,
@@ -130,8 +133,8 @@ async def test_an_issuer_and_the_anonymous_by_file(tmp_path: Path) -> None:
 
 
 def _issued(url: str, **more: Any) -> str:
-    said = {"iss": url, "sub": "ann", "aud": "kube", "exp": time.time() + 600, **more}
-    return jwt.encode(said, KEY, algorithm="ES256", headers={"kid": "one"})
+    fields = {"iss": url, "sub": "ann", "aud": "kube", "exp": time.time() + 600, **more}
+    return jwt.encode(fields, KEY, algorithm="ES256", headers={"kid": "one"})
 
 
 async def test_an_issuer_by_classic_flags(tmp_path: Path) -> None:
@@ -159,16 +162,16 @@ async def test_old_versions_of_tls(tmp_path: Path) -> None:
             return False
 
     async with outside(tmp_path, Service().answer) as there:
-        for flags, wanted in (((), [True, True]), (("--tls-min-version=VersionTLS13",), [False, True])):
+        for flags, expected in (((), [True, True]), (("--tls-min-version=VersionTLS13",), [False, True])):
             async with served(there, *flags) as asks:
                 versions = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
-                assert [await speaks(asks, version) for version in versions] == wanted
+                assert [await speaks(asks, version) for version in versions] == expected
 
 
 def test_flags_that_switch_off() -> None:
     flags = ["--enable-priority-and-fairness=false", "--service-account-extend-token-expiration=false"]
-    given = up.command.make_context("up", flags).params
-    config = server_config(given, tls=None)
+    parameters = up.command.make_context("up", flags).params
+    config = server_config(parameters, tls=None)
     assert (config.has_fairness, config.extends_account_tokens) == (False, False)
     usual = server_config(up.command.make_context("up", []).params, tls=None)
     assert (usual.has_fairness, usual.extends_account_tokens) == (True, True)

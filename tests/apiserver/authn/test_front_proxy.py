@@ -81,15 +81,15 @@ def test_a_proxy_whose_certificate_has_ended_names_nobody() -> None:
 # -- over TLS --------------------------------------------------------------------------------------------------------
 
 
-def _write(folder: Path, name: str, pair: KeyPair) -> Path:
-    (folder / f"{name}.crt").write_bytes(pair.certificate)
-    (folder / f"{name}.key").write_bytes(pair.key)
-    return folder / f"{name}.crt"
+def _write(directory: Path, name: str, pair: KeyPair) -> Path:
+    (directory / f"{name}.crt").write_bytes(pair.certificate)
+    (directory / f"{name}.key").write_bytes(pair.key)
+    return directory / f"{name}.crt"
 
 
 class Asking:
-    def __init__(self, server: ApiServer, folder: Path, trusted: Path) -> None:
-        self._url, self._folder, self._trusted = f"https://127.0.0.1:{server.secure_port}", folder, trusted
+    def __init__(self, server: ApiServer, directory: Path, trusted: Path) -> None:
+        self._url, self._folder, self._trusted = f"https://127.0.0.1:{server.secure_port}", directory, trusted
 
     async def whoami(self, certificate: str, *headers: tuple[str, str]) -> Any:
         """The name, or the code of a refusal."""
@@ -97,9 +97,9 @@ class Asking:
         if certificate:
             context.load_cert_chain(self._folder / f"{certificate}.crt", self._folder / f"{certificate}.key")
         async with ClientSession(connector=TCPConnector(ssl=context)) as session:
-            answer = await session.post(self._url + WHOAMI, json={}, headers=CIMultiDict(headers))
-            body = await answer.json()
-        return body["status"]["userInfo"]["username"] if answer.status == 201 else answer.status
+            response = await session.post(self._url + WHOAMI, json={}, headers=CIMultiDict(headers))
+            body = await response.json()
+        return body["status"]["userInfo"]["username"] if response.status == 201 else response.status
 
     async def get(self, path: str) -> Any:
         context = ssl.create_default_context(cafile=str(self._trusted))
@@ -109,13 +109,13 @@ class Asking:
 
 
 @asynccontextmanager
-async def fronted(folder: Path) -> AsyncIterator[Asking]:
-    pki, now = KEYS.write(folder / "pki"), time.time()
+async def fronted(directory: Path) -> AsyncIterator[Asking]:
+    pki, now = KEYS.write(directory / "pki"), time.time()
     proxies = make_ca("proxies", now=now)
-    ca = _write(folder, "proxies", proxies)
+    ca = _write(directory, "proxies", proxies)
     for name in ("front", "stranger"):
-        _write(folder, name, issue(proxies, SigningRequest(common_name=name, is_client=True), now=now))
-    _write(folder, "admin", KeyPair(pki.certificate(ADMIN).read_bytes(), pki.key(ADMIN).read_bytes()))
+        _write(directory, name, issue(proxies, SigningRequest(common_name=name, is_client=True), now=now))
+    _write(directory, "admin", KeyPair(pki.certificate(ADMIN).read_bytes(), pki.key(ADMIN).read_bytes()))
     files = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
     settings = FrontProxySettings(ca=ca, allowed_names=("front",), **HEADERS)
     config = ServerConfig(any_secure_port=True, advertise_address="192.0.2.1", tls=files, front_proxy=settings)
@@ -123,10 +123,10 @@ async def fronted(folder: Path) -> AsyncIterator[Asking]:
         MemoryBackend(clock=RealClock()) as backend,
         ApiServer(config=config, backend=backend, clock=RealClock()) as server,
     ):
-        yield Asking(server, folder, pki.certificate(CA))
+        yield Asking(server, directory, pki.certificate(CA))
 
 
-async def test_certificates_are_told_apart(tmp_path: Path) -> None:
+async def test_client_and_proxy_certificates_are_distinguished(tmp_path: Path) -> None:
     async with fronted(tmp_path) as asks:
         ann = ("X-Remote-User", "ann")
         assert await asks.whoami("front", ann) == "ann"
@@ -139,8 +139,8 @@ async def test_certificates_are_told_apart(tmp_path: Path) -> None:
 
 async def test_others_learn_whom_to_trust(tmp_path: Path) -> None:
     async with fronted(tmp_path) as asks:
-        found = await asks.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication")
-        data = found["data"]
+        response = await asks.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication")
+        data = response["data"]
         assert data.pop("client-ca-file") == (tmp_path / "pki/ca.crt").read_text()
         assert data.pop("requestheader-client-ca-file") == (tmp_path / "proxies.crt").read_text()
         assert {key: msgspec.json.decode(value) for key, value in data.items()} == {
@@ -153,7 +153,7 @@ async def test_others_learn_whom_to_trust(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("present", "wanted", "expected"),
+    ("present", "desired", "expected"),
     [
         ({}, {"requestheader-allowed-names": '["a"]'}, {"requestheader-allowed-names": '["a"]'}),
         (
@@ -169,13 +169,13 @@ async def test_others_learn_whom_to_trust(tmp_path: Path) -> None:
     ],
 )
 def test_servers_put_together_what_they_know(
-    present: dict[str, str], wanted: dict[str, str], expected: dict[str, str]
+    present: dict[str, str], desired: dict[str, str], expected: dict[str, str]
 ) -> None:
-    assert merged_data(present, wanted) == expected
+    assert merged_data(present, desired) == expected
 
 
 def test_certificates_are_put_together() -> None:
-    one, two = (make_ca(name, now=0.0).certificate.decode() for name in ("one", "two"))
-    both = merged_data({"client-ca-file": one}, {"client-ca-file": two})
-    assert both["client-ca-file"] == one + two
-    assert merged_data(both, {"client-ca-file": two}) == both
+    first, second = (make_ca(name, now=0.0).certificate.decode() for name in ("one", "two"))
+    both = merged_data({"client-ca-file": first}, {"client-ca-file": second})
+    assert both["client-ca-file"] == first + second
+    assert merged_data(both, {"client-ca-file": second}) == both

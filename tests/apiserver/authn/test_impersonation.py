@@ -46,7 +46,7 @@ def test_the_old_way() -> None:
     assert "cannot impersonate resource" in refusal(who, ("User", "cy"))
 
 
-def test_the_first_refusal_is_told() -> None:
+def test_the_first_refusal_is_reported() -> None:
     message = refusal(impersonation(), ("User", "ben"))
     assert message == 'forbidden: User "ann" cannot impersonate-on:user-info:get path "/metrics"'
 
@@ -72,9 +72,9 @@ def test_groups_uid_and_extra_each_need_their_right() -> None:
         rule("impersonate", "users groups"),
         rule("impersonate", "uids userextras/example.com/colour", groups=AUTHENTICATION),
     ]
-    found = become(impersonation(*rules), *headers)
-    assert (found.uid, found.groups) == ("7", ("team", "system:authenticated"))
-    assert found.extra == {"example.com/colour": ("red",)}
+    user = become(impersonation(*rules), *headers)
+    assert (user.uid, user.groups) == ("7", ("team", "system:authenticated"))
+    assert user.extra == {"example.com/colour": ("red",)}
     assert refusal(impersonation(rules[0]), *headers)
     assert refusal(impersonation(rule("impersonate", "users"), rules[1]), *headers)
 
@@ -83,13 +83,13 @@ def test_a_service_account_has_its_groups_unless_others_are_given() -> None:
     name = "system:serviceaccount:ns:robot"
     own = ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")
     assert become(impersonation(), ("User", name), user=ADMIN).groups == own
-    given = become(impersonation(), ("User", name), ("Group", "team"), user=ADMIN)
-    assert given.groups == ("team", "system:authenticated")
+    user = become(impersonation(), ("User", name), ("Group", "team"), user=ADMIN)
+    assert user.groups == ("team", "system:authenticated")
 
 
 def test_a_node() -> None:
-    found = become(impersonation(), ("User", "system:node:n1"), user=ADMIN)
-    assert found.groups == ("system:nodes", "system:authenticated")
+    user = become(impersonation(), ("User", "system:node:n1"), user=ADMIN)
+    assert user.groups == ("system:nodes", "system:authenticated")
 
 
 def test_the_anonymous() -> None:

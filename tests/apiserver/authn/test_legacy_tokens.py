@@ -60,12 +60,12 @@ class World:
 
 def test_a_token_names_its_account_and_its_use_is_noted() -> None:
     world = World()
-    found = world.authenticate_token()
-    assert found is not None
-    assert found.user.name == "system:serviceaccount:ns:robot"
-    assert found.user.uid == "u1"
-    assert found.user.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")
-    assert (found.audiences, found.warnings) == (("api",), ())
+    authenticated = world.authenticate_token()
+    assert authenticated is not None
+    assert authenticated.user.name == "system:serviceaccount:ns:robot"
+    assert authenticated.user.uid == "u1"
+    assert authenticated.user.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")
+    assert (authenticated.audiences, authenticated.warnings) == (("api",), ())
     assert world.noted == [("robot-token", "2026-01-01")]
 
 
@@ -81,9 +81,9 @@ def test_a_token_that_was_made_for_the_account_warns() -> None:
     world = World()
     assert world.account is not None
     world.account.secrets = [ObjectReference(name="robot-token")]
-    found = world.authenticate_token()
-    assert found is not None
-    assert "instead of auto-generated" in found.warnings[0]
+    authenticated = world.authenticate_token()
+    assert authenticated is not None
+    assert "instead of auto-generated" in authenticated.warnings[0]
 
 
 def test_one_that_is_marked_invalid_is_refused_but_noted() -> None:
@@ -136,9 +136,9 @@ def test_what_ends_a_token(change: Callable[[World], None], fault: str) -> None:
 
 @pytest.mark.parametrize("claim", list(CLAIMS))
 def test_claims_that_are_missing(claim: str) -> None:
-    said = {key: value for key, value in CLAIMS.items() if key != claim}
+    fields = {key: value for key, value in CLAIMS.items() if key != claim}
     with pytest.raises(TokenError, match="claim is missing"):
-        World().authenticate_token(SIGNER.sign(said))
+        World().authenticate_token(SIGNER.sign(fields))
 
 
 def test_other_tokens() -> None:

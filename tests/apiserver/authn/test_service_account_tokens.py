@@ -66,10 +66,10 @@ class Scene:
 
 def test_a_good_token_names_its_account() -> None:
     scene = Scene()
-    found = scene.ask(scene.token())
-    assert found is not None
-    user = found.user
-    assert (user.name, user.uid, found.audiences) == ("system:serviceaccount:ns:robot", "1", ("api",))
+    authenticated = scene.ask(scene.token())
+    assert authenticated is not None
+    user = authenticated.user
+    assert (user.name, user.uid, authenticated.audiences) == ("system:serviceaccount:ns:robot", "1", ("api",))
     assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")
     assert user.extra == {"authentication.kubernetes.io/credential-id": ("JTI=7",)}
 
@@ -116,9 +116,9 @@ def test_audiences() -> None:
     assert (
         scene.fault(scene.token(), "x", "y") == 'token audiences ["api"] is invalid for the target audiences ["x" "y"]'
     )
-    found = scene.ask(scene.token(aud=["a", "b"]), "b", "c")
-    assert found is not None
-    assert found.audiences == ("b",)
+    authenticated = scene.ask(scene.token(aud=["a", "b"]), "b", "c")
+    assert authenticated is not None
+    assert authenticated.audiences == ("b",)
 
 
 async def test_a_token_ends() -> None:
@@ -155,13 +155,13 @@ def test_a_bound_token_lives_as_long_as_what_it_is_bound_to(claim: str, obj: Any
     assert "invalidated" in scene.fault(token)
 
 
-def test_the_pod_and_node_are_told() -> None:
+def test_the_user_info_names_the_pod_and_the_node() -> None:
     scene = Scene()
     scene.objects.put(Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="5")))
-    found = scene.ask(scene.token(own={"pod": {"name": "p", "uid": "5"}, "node": {"name": "n", "uid": "6"}}))
-    assert found is not None
-    told = {key.rpartition("/")[2]: values for key, values in found.user.extra.items()}
-    assert told == {
+    authenticated = scene.ask(scene.token(own={"pod": {"name": "p", "uid": "5"}, "node": {"name": "n", "uid": "6"}}))
+    assert authenticated is not None
+    extra = {key.rpartition("/")[2]: values for key, values in authenticated.user.extra.items()}
+    assert extra == {
         "credential-id": ("JTI=7",),
         "pod-name": ("p",),
         "pod-uid": ("5",),
@@ -204,7 +204,7 @@ def test_published_keys_verify_tokens(key: Any, kty: str, alg: str) -> None:
 
 
 @pytest.mark.parametrize("pem", [b"", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"])
-def test_what_is_no_key_is_told(pem: bytes) -> None:
+def test_a_file_that_is_no_key_is_reported(pem: bytes) -> None:
     with pytest.raises(KeyFileError):
         read_keys([pem])
 

@@ -8,15 +8,15 @@ from sampan.apiserver.authn.static_tokens import FileTokens, TokenFileError, rea
 from sampan.apiserver.request.call import UserInfo
 
 
-def _read(folder: Path, text: str) -> dict[str, UserInfo]:
-    path = folder / "tokens.csv"
+def _read(directory: Path, text: str) -> dict[str, UserInfo]:
+    path = directory / "tokens.csv"
     path.write_text(text)
     return read_token_file(path)
 
 
 def test_users_and_groups(tmp_path: Path) -> None:
-    found = _read(tmp_path, 'a,alice,1,"dev, ops"\nb, bob ,2\n\n# nobody\nc,carol,3,system:authenticated\n')
-    assert found == {
+    users = _read(tmp_path, 'a,alice,1,"dev, ops"\nb, bob ,2\n\n# nobody\nc,carol,3,system:authenticated\n')
+    assert users == {
         "a": UserInfo("alice", "1", ("dev", "ops", "system:authenticated")),
         "b": UserInfo("bob", "2", ("system:authenticated",)),
         "c": UserInfo("carol", "3", ("system:authenticated",)),
@@ -24,7 +24,7 @@ def test_users_and_groups(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\n", "a,b\n", ",b,c\n", "a,,c\n"])
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str) -> None:
+def test_errors_name_their_line(tmp_path: Path, text: str) -> None:
     with pytest.raises(TokenFileError, match=r"tokens\.csv, line 2"):
         _read(tmp_path, "x,y,z\n" + text)
 

@@ -67,8 +67,8 @@ async def test_those_who_come_together_share_one_question(tmp_path: Path) -> Non
     async with outside(tmp_path, service.answer) as there:
         tokens = webhook(there, VirtualClock(), kept_s=0)
         try:
-            found = await asyncio.gather(*(tokens.authenticate_token("good") for _ in range(20)))
-            assert {one.user.name for one in found if one is not None} == {"ann"}
+            results = await asyncio.gather(*(tokens.authenticate_token("good") for _ in range(20)))
+            assert {result.user.name for result in results if result is not None} == {"ann"}
             assert len(service.asked) == 1
         finally:
             await tokens.close()
@@ -115,7 +115,7 @@ async def test_a_service_without_our_certificate_is_not_believed(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("status", "wanted", "expected"),
+    ("status", "audiences", "expected"),
     [
         ({"authenticated": True, "user": ANN}, ["api", "x"], AuthenticationResponse(ANN_USER, ("api",))),
         ({"authenticated": True, "user": ANN}, ["x"], None),
@@ -129,10 +129,10 @@ async def test_a_service_without_our_certificate_is_not_believed(tmp_path: Path)
         ({}, ["api"], None),
     ],
 )
-def test_audiences(status: dict[str, Any], wanted: Sequence[str], expected: AuthenticationResponse | None) -> None:
-    assert authentication_response(status, wanted, ["api"]) == expected
+def test_audiences(status: dict[str, Any], audiences: Sequence[str], expected: AuthenticationResponse | None) -> None:
+    assert authentication_response(status, audiences, ["api"]) == expected
 
 
-def test_what_the_service_says_is_wrong_is_told() -> None:
+def test_the_error_of_the_service_is_reported() -> None:
     with pytest.raises(TokenError, match="too old"):
         authentication_response({"authenticated": False, "error": "too old"}, ["api"], ["api"])

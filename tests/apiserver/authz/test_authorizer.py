@@ -104,9 +104,9 @@ def test_the_rest_is_for_administrators(path: str) -> None:
     ],
 )
 def test_a_refusal_says_what_was_refused(method: str, target: str, message: str) -> None:
-    with pytest.raises(errors.Forbidden) as found:
+    with pytest.raises(errors.Forbidden) as raised:
         asyncio.run(UnionAuthorizer(PrivilegedGroupAuthorizer(), AlwaysAllowPaths()).check(_call(JOE, target, method)))
-    assert found.value.message == message
+    assert raised.value.message == message
 
 
 def test_names_in_a_refusal_cannot_be_taken_for_markup() -> None:
@@ -115,10 +115,10 @@ def test_names_in_a_refusal_cannot_be_taken_for_markup() -> None:
 
 
 class _Says:
-    def __init__(self, verdict: AuthzDecision, reason: str = "") -> None:
-        self._decision = AuthzResult(verdict, reason)
+    def __init__(self, decision: AuthzDecision, reason: str = "") -> None:
+        self._decision = AuthzResult(decision, reason)
 
-    def authorize(self, asked: Attributes) -> AuthzResult:
+    def authorize(self, attributes: Attributes) -> AuthzResult:
         return self._decision
 
 

@@ -76,13 +76,13 @@ def calls(paths: Iterator[str], user: UserInfo) -> Iterator[Call]:
 
 async def allowed(asks: Asking, paths: list[str], user: UserInfo) -> set[tuple[str, str, str]]:
     """The verb, group and resource (or path) of all that the user may do there."""
-    chain, found = usual_authorizers(asks.registry), set()
+    chain, requests = usual_authorizers(asks.registry), set()
     for call in calls(iter(paths), user):
         asks.pipeline.classify(call)
-        asked = attributes_of(call)
-        if await chain.is_allowed(asked):
-            found.add((asked.verb, asked.group, asked.whole_resource or asked.path))
-    return found
+        attributes = attributes_of(call)
+        if await chain.is_allowed(attributes):
+            requests.add((attributes.verb, attributes.group, attributes.whole_resource or attributes.path))
+    return requests
 
 
 def of_paths(paths: set[str], *verbs: str) -> set[tuple[str, str, str]]:
@@ -204,8 +204,8 @@ def test_the_server_carries_out_nothing_that_is_not_in_the_tables() -> None:
             for user, table in ((ANONYMOUS, set()), (UNBOUND, SELF), (ACCOUNT, SELF), (NODE, SELF | OF_NODES)):
                 for call in calls(iter([*paths, *CLASSIC]), user):
                     asks.pipeline.classify(call)
-                    asked = attributes_of(call)
-                    if (asked.verb, asked.group, asked.whole_resource) in table:
+                    attributes = attributes_of(call)
+                    if (attributes.verb, attributes.group, attributes.whole_resource) in table:
                         continue
                     with pytest.raises(errors.Forbidden) as refused:
                         await asks.pipeline.serve_as(call)

@@ -66,12 +66,12 @@ async def test_it_decides_and_is_not_asked_twice(tmp_path: Path) -> None:
 
 async def test_what_is_known_costs_no_waiting(tmp_path: Path) -> None:
     async with outside(tmp_path, Service().answer) as there:
-        one = authorizer(there, VirtualClock())
+        webhook = authorizer(there, VirtualClock())
         try:
-            await UnionAuthorizer(one).authorize(asked("get", "pods"))
-            assert one.authorize(asked("get", "pods")) == AuthzResult(AuthzDecision.ALLOW, "for get")
+            await UnionAuthorizer(webhook).authorize(asked("get", "pods"))
+            assert webhook.authorize(asked("get", "pods")) == AuthzResult(AuthzDecision.ALLOW, "for get")
         finally:
-            await one.close()
+            await webhook.close()
 
 
 @pytest.mark.parametrize("policy", [AuthzDecision.NO_OPINION, AuthzDecision.DENY])
@@ -83,9 +83,9 @@ async def test_when_it_cannot_be_asked(tmp_path: Path, policy: AuthzDecision) ->
         decision = await chain.authorize(asked("get", "pods"))
         assert decision.decision is policy
         assert decision.error
-        with pytest.raises(errors.ApiError, match="Internal Server Error") as told:
+        with pytest.raises(errors.ApiError, match="Internal Server Error") as raised:
             await chain.require(asked("get", "pods"))
-        assert told.value.code == 500
+        assert raised.value.code == 500
     finally:
         await chain.close()
 
@@ -146,7 +146,7 @@ def test_a_service_that_says_both_refuses() -> None:
     assert "both allow and deny" in decision.error
 
 
-def test_what_somebody_may_do_cannot_be_told(tmp_path: Path) -> None:
+def test_the_rules_of_a_user_cannot_be_listed(tmp_path: Path) -> None:
     hook = WebhookAuthorizer(settings=WebhookSettings(access=Access(server="https://none")), clock=VirtualClock())
     rights = UnionAuthorizer(AlwaysAllow(), hook).rules_for(ANN, "ns")
     assert not rights.is_complete
@@ -166,7 +166,7 @@ TEAM = UserInfo("ann", "", ("team",), {})
 
 
 @pytest.mark.parametrize(
-    ("conditions", "policy", "wanted", "fault"),
+    ("conditions", "policy", "expected", "fault"),
     [
         ([GROUPS, IN_NS], AuthzDecision.DENY, AuthzDecision.ALLOW, ""),
         ([IN_NS, "request.user != 'ann'"], AuthzDecision.DENY, AuthzDecision.NO_OPINION, ""),
@@ -186,19 +186,19 @@ TEAM = UserInfo("ann", "", ("team",), {})
     ],
 )
 async def test_conditions(
-    tmp_path: Path, conditions: list[str], policy: AuthzDecision, wanted: AuthzDecision, fault: str
+    tmp_path: Path, conditions: list[str], policy: AuthzDecision, expected: AuthzDecision, fault: str
 ) -> None:
     service = Service()
     async with outside(tmp_path, service.answer) as there:
-        made = [compiled(text) for text in conditions]
-        hook = authorizer(there, VirtualClock(), on_failure=policy, conditions=made)
+        programs = [compiled(text) for text in conditions]
+        hook = authorizer(there, VirtualClock(), on_failure=policy, conditions=programs)
         try:
             question = Attributes(
                 TEAM, "get", version="v1", resource="pods", namespace="ns", field_selector="metadata.name=d"
             )
             decision = await UnionAuthorizer(hook).authorize(question)
-            assert decision.decision is wanted
-            assert bool(service.asked) is (wanted is AuthzDecision.ALLOW)
+            assert decision.decision is expected
+            assert bool(service.asked) is (expected is AuthzDecision.ALLOW)
             assert decision.error == fault
         finally:
             await hook.close()
@@ -225,13 +225,13 @@ CONDITIONS = """    matchConditionSubjectAccessReviewVersion: v1
 """
 
 
-def written(folder: Path, text: str) -> Path:
-    kubeconfig = folder / "kube.yaml"
+def written(directory: Path, text: str) -> Path:
+    kubeconfig = directory / "kube.yaml"
     kubeconfig.write_text(
         "{current-context: c, contexts: [{name: c, context: {cluster: c}}], "
         "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]}"
     )
-    file = folder / "authz.yaml"
+    file = directory / "authz.yaml"
     file.write_text(text.replace("FILE", str(kubeconfig)))
     return file
 

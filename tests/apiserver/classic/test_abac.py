@@ -13,8 +13,8 @@ NEW = '{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy",
 ANONYMOUS = UserInfo("system:anonymous", groups=("system:unauthenticated",))
 
 
-def is_allowed(folder: Path, line: str, question: Attributes) -> bool:
-    file = folder / "policy.jsonl"
+def is_allowed(directory: Path, line: str, question: Attributes) -> bool:
+    file = directory / "policy.jsonl"
     file.write_text(f"# who may do what\n\n{line}\n")
     return AbacAuthorizer(policies=read_policies(file)).authorize(question).decision is AuthzDecision.ALLOW
 
@@ -55,12 +55,12 @@ def test_a_policy_allows(tmp_path: Path, line: str, question: Attributes, expect
 
 
 @pytest.mark.parametrize("line", ["nonsense", '{"apiVersion":"v1","kind":"Policy"}', '{"user":1}'])
-def test_a_line_that_is_no_policy_is_told(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_no_policy_is_reported(tmp_path: Path, line: str) -> None:
     with pytest.raises(AbacPolicyError, match="line 3"):
         is_allowed(tmp_path, line, asked("get", "pods"))
 
 
-def test_what_a_policy_lets_somebody_do_can_be_told(tmp_path: Path) -> None:
+def test_the_rules_of_a_user_can_be_listed(tmp_path: Path) -> None:
     file = tmp_path / "policies"
     start = '{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": '
     file.write_text(
@@ -71,9 +71,9 @@ def test_what_a_policy_lets_somebody_do_can_be_told(tmp_path: Path) -> None:
         + start
         + '{"user": "ben", "namespace": "*", "resource": "*", "apiGroup": "*"}}\n'
     )
-    told = AbacAuthorizer(policies=read_policies(file))
-    assert [(rule.verbs, rule.resources, rule.nonResourceURLs) for rule in told.rules_for(ANN, "ns").rules] == [
+    authorizer = AbacAuthorizer(policies=read_policies(file))
+    assert [(rule.verbs, rule.resources, rule.nonResourceURLs) for rule in authorizer.rules_for(ANN, "ns").rules] == [
         (["get", "list", "watch"], ["pods"], []),
         (["*"], [], ["/x"]),
     ]
-    assert [rule.nonResourceURLs for rule in told.rules_for(ANN, "other").rules] == [["/x"]]
+    assert [rule.nonResourceURLs for rule in authorizer.rules_for(ANN, "other").rules] == [["/x"]]

@@ -26,11 +26,11 @@ def test_what_cannot_be_used_changes_nothing(
             raise fault
         used.append(text)
 
-    followed = ReloadingFile(file, read=read, use=use, clock=VirtualClock())
+    reloading = ReloadingFile(file, read=read, use=use, clock=VirtualClock())
     file.write_text("bad")
-    followed.check()
+    reloading.check()
     assert not used
     assert str(fault) in caplog.text
     file.write_text("better")
-    followed.check()
+    reloading.check()
     assert used == ["better"]

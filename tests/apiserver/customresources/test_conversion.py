@@ -112,12 +112,12 @@ def test_a_watch_sees_converted_objects_in_order(tmp_path: Path) -> None:
             await wire.head()
             for number in range(5):
                 await server.create(box(f"b{number}", spec={"host": "h", "port": str(number)}))
-            seen: list[str] = []
+            versions: list[str] = []
             async for event in wire.events():
-                seen.append(event["object"]["spec"]["hostPort"])
-                if len(seen) == 5:
+                versions.append(event["object"]["spec"]["hostPort"])
+                if len(versions) == 5:
                     break
-            assert seen == [f"h:{number}" for number in range(5)]
+            assert versions == [f"h:{number}" for number in range(5)]
 
     asyncio.run(main())
 
@@ -128,10 +128,10 @@ def test_a_failed_conversion_is_reported(tmp_path: Path) -> None:
             await server.create(box("a"))
             text = f"Internal error occurred: conversion webhook for {GROUP}/v1, Kind=Box failed: no idea"
             for path in (f"{BETA}/a", BETA):
-                answer = await server.ask("GET", path)
-                assert (answer.code, answer.json["message"]) == (500, text)
-            answer = await server.ask("POST", BETA, box("b", "v1beta1"))
-            assert answer.code == 500
+                response = await server.ask("GET", path)
+                assert (response.code, response.json["message"]) == (500, text)
+            response = await server.ask("POST", BETA, box("b", "v1beta1"))
+            assert response.code == 500
             assert (await server.ask("GET", f"{BOXES}/a")).code == 200
             assert (await server.ask("GET", f"{DEFINITIONS}/boxes.{GROUP}")).code == 200
 

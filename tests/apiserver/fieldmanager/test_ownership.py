@@ -6,7 +6,7 @@ from sampan.apiserver.fieldmanager import manager_name
 
 
 @pytest.mark.parametrize(
-    ("asked", "agent", "name"),
+    ("requested", "agent", "name"),
     [
         ("named", "kubectl/v1.36", "named"),
         ("", "kubectl/v1.36 (linux)", "kubectl"),
@@ -19,5 +19,5 @@ from sampan.apiserver.fieldmanager import manager_name
         ("", "x" * 127 + "é", "x" * 127),
     ],
 )
-def test_names(asked: str, agent: str, name: str) -> None:
-    assert manager_name(asked, agent) == name
+def test_names(requested: str, agent: str, name: str) -> None:
+    assert manager_name(requested, agent) == name

@@ -26,11 +26,11 @@ wants = st.lists(
 
 
 @given(wants, st.integers(1, 600))
-def test_bounds_hold(found: list[SeatRequest], seats: int) -> None:
-    given_out = allocate_seats(found, seats)
-    assert all(want.least <= got <= want.most for want, got in zip(found, given_out, strict=True))
-    least = sum(want.least for want in found)
-    assert sum(given_out) <= max(seats, least) + len(found)  # a half is rounded up
+def test_bounds_hold(seat_requests: list[SeatRequest], seats: int) -> None:
+    given_out = allocate_seats(seat_requests, seats)
+    assert all(want.least <= got <= want.most for want, got in zip(seat_requests, given_out, strict=True))
+    least = sum(want.least for want in seat_requests)
+    assert sum(given_out) <= max(seats, least) + len(seat_requests)  # a half is rounded up
 
 
 def test_who_wants_more_has_more() -> None:

@@ -47,12 +47,12 @@ def test_default_objects_and_headers() -> None:
         assert (len(schemas["items"]), len(levels["items"])) == (11, 8)
 
         async def told() -> bool:
-            _, _, found = await get(f"{ROOT}/flowschemas/system-nodes")
-            return any(each["reason"] == "Found" for each in found["status"].get("conditions", []))
+            _, _, schema = await get(f"{ROOT}/flowschemas/system-nodes")
+            return any(condition["reason"] == "Found" for condition in schema["status"].get("conditions", []))
 
         await eventually(told)
-        uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in schemas["items"]}
-        level_uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in levels["items"]}
+        uids = {entry["metadata"]["name"]: entry["metadata"]["uid"] for entry in schemas["items"]}
+        level_uids = {entry["metadata"]["name"]: entry["metadata"]["uid"] for entry in levels["items"]}
         _, headers, _ = await get(ROOT)
         assert headers["X-Kubernetes-PF-FlowSchema-UID"] == uids["exempt"]
         _, headers, _ = await get(ROOT, **AS_MAY)
@@ -68,10 +68,10 @@ def test_full_level() -> None:
     async def scene(server: ApiServer, get: Get) -> None:
         async def shares(count: int) -> None:
             path = f"{ROOT}/prioritylevelconfigurations/global-default"
-            _, _, found = await get(path)
+            _, _, level = await get(path)
             queuing = {"queues": 1, "handSize": 1, "queueLengthLimit": 1}
             limited = {"nominalConcurrencyShares": count, "limitResponse": {"type": "Queue", "queuing": queuing}}
-            code, _, _ = await get(path, "PUT", {**found, "spec": {"type": "Limited", "limited": limited}})
+            code, _, _ = await get(path, "PUT", {**level, "spec": {"type": "Limited", "limited": limited}})
             assert code == 200
 
         await shares(0)
@@ -100,8 +100,8 @@ def test_schema_of_a_missing_level() -> None:
         assert code == 201
 
         async def dangles() -> bool:
-            _, _, found = await get(f"{ROOT}/flowschemas/mine")
-            return [each["status"] for each in found["status"].get("conditions", [])] == ["True"]
+            _, _, schema = await get(f"{ROOT}/flowschemas/mine")
+            return [condition["status"] for condition in schema["status"].get("conditions", [])] == ["True"]
 
         await eventually(dangles)
 

@@ -15,7 +15,7 @@ MANAGER = UserInfo("system:kube-controller-manager", groups=ANY)
 ACCOUNT = UserInfo("system:serviceaccount:ns:a", groups=("system:serviceaccounts", "system:serviceaccounts:ns", *ANY))
 SYSTEM_ACCOUNT = UserInfo("system:serviceaccount:kube-system:a", groups=("system:serviceaccounts", *ANY))
 NOBODY = UserInfo("system:anonymous", groups=("system:unauthenticated",))
-DEFAULTS = Schemas([msgspec.convert(each, FlowSchema) for each in SCHEMAS])
+DEFAULTS = Schemas([msgspec.convert(schema, FlowSchema) for schema in SCHEMAS])
 
 
 def pods(user: UserInfo, verb: str = "get") -> Attributes:
@@ -27,7 +27,7 @@ def lease(user: UserInfo, verb: str = "update") -> Attributes:
 
 
 @pytest.mark.parametrize(
-    ("asked", "schema", "level", "apart"),
+    ("attributes", "schema", "level", "apart"),
     [
         (pods(UserInfo("root", groups=("system:masters", *ANY))), "exempt", "exempt", ""),
         (Attributes(NOBODY, "get", "/livez", is_resource=False), "probes", "exempt", ""),
@@ -45,15 +45,15 @@ def lease(user: UserInfo, verb: str = "update") -> Attributes:
         (pods(UserInfo("may", groups=ANY)), "global-default", "global-default", "may"),
     ],
 )
-def test_default_flows(asked: Attributes, schema: str, level: str, apart: str) -> None:
-    flow = DEFAULTS.flow(asked)
+def test_default_flows(attributes: Attributes, schema: str, level: str, apart: str) -> None:
+    flow = DEFAULTS.flow(attributes)
     assert flow is not None
     assert (flow.schema, flow.level, flow.key) == (schema, level, f"{schema}\0{apart}")
 
 
 def test_seats_by_shares() -> None:
     fairness = Fairness(seats=600)
-    fairness.configure([], [msgspec.convert(each, PriorityLevelConfiguration) for each in LEVELS])
+    fairness.configure([], [msgspec.convert(level, PriorityLevelConfiguration) for level in LEVELS])
     assert {name: level.limits.seats for name, level in fairness.levels.items()} == {
         "catch-all": 13,
         "system": 74,

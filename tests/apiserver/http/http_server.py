@@ -75,8 +75,8 @@ class Site:
     async def objects(self, value: Mapping[str, Any]) -> None:
         """Create a config map in the namespace default."""
         async with self.wire() as wire:
-            answer = await wire.ask("POST", "/api/v1/namespaces/default/configmaps", value)
-            assert answer.code == 201, answer
+            response = await wire.ask("POST", "/api/v1/namespaces/default/configmaps", value)
+            assert response.code == 201, response
 
     @property
     def requests(self) -> float:
@@ -92,10 +92,10 @@ class Site:
 
 @asynccontextmanager
 async def site(
-    folder: Path, limits: HttpLimits | None = None, now: Callable[[], float] = time.time
+    directory: Path, limits: HttpLimits | None = None, now: Callable[[], float] = time.time
 ) -> AsyncIterator[Site]:
     """`now` is by which certificates of clients end."""
-    pki, waiting = KEYS.write(folder / "pki"), Waiting()
+    pki, waiting = KEYS.write(directory / "pki"), Waiting()
     files = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
     async with asyncio.TaskGroup() as group, serving() as server:
         pipeline = Pipeline(

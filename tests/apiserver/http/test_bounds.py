@@ -27,9 +27,9 @@ GET = b"GET /healthz HTTP/1.1\r\n" + HEAD
 BOTH = pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 
 
-def _on_a_site(folder: Path, test: Test, **limits: float) -> None:
+def _on_a_site(directory: Path, test: Test, **limits: float) -> None:
     async def run() -> None:
-        async with site(folder, HttpLimits(**limits)) as here:  # type: ignore[arg-type]
+        async with site(directory, HttpLimits(**limits)) as here:  # type: ignore[arg-type]
             await test(here)
 
     asyncio.run(run())
@@ -85,8 +85,8 @@ def test_bad_requests_get_an_answer(tmp_path: Path, caplog: pytest.LogCaptureFix
         sent, code, text = BAD[name]
         async with here.wire(tls=tls) as wire:
             wire.send(sent)
-            answer = await wire.answer()
-        assert (answer.code, text in answer.text) == (code, True), answer
+            response = await wire.answer()
+        assert (response.code, text in response.text) == (code, True), response
         async with here.wire(tls=tls) as wire:
             assert (await wire.ask("GET", "/healthz")).text == "ok"
 
@@ -133,8 +133,8 @@ def test_methods_that_nobody_knows(tmp_path: Path, tls: bool, path: str, code: i
         async with here.wire(tls=tls) as wire:
             for _ in range(2):
                 wire.send(sent + b"Content-Length: 2\r\n\r\n{}")
-                answer = await wire.answer()
-                assert (answer.code, text in answer.text) == (code, True), answer
+                response = await wire.answer()
+                assert (response.code, text in response.text) == (code, True), response
                 assert (await wire.ask("GET", "/healthz")).text == "ok", "the connection goes on"
 
     _on_a_site(tmp_path, test)
@@ -166,7 +166,7 @@ def test_requests_one_behind_the_other_are_answered_in_order(tmp_path: Path, tls
     _on_a_site(tmp_path, test)
 
 
-def test_a_client_that_waits_to_send_its_body_is_told_to(tmp_path: Path) -> None:
+def test_a_client_that_waits_to_send_its_body_gets_100_continue(tmp_path: Path) -> None:
     async def test(here: Site) -> None:
         async with here.wire() as wire:
             wire.send(POST + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
@@ -216,9 +216,9 @@ def test_a_body_that_goes_wrong_later_is_not_waited_for(tmp_path: Path, tls: boo
             wire.send(POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}")
             await eventually(lambda: here.requests == 1)
             wire.send(b"no end of a chunk")
-            answer = await wire.answer()
-            assert answer.code == 400
-            assert "the body of the request cannot be read" in answer.json["message"]
+            response = await wire.answer()
+            assert response.code == 400
+            assert "the body of the request cannot be read" in response.json["message"]
 
     _on_a_site(tmp_path, test)
 
@@ -232,8 +232,8 @@ def test_a_slow_head_is_given_up(tmp_path: Path, tls: bool) -> None:
         async with here.wire(tls=tls) as wire:
             assert (await wire.ask("GET", "/healthz")).code == 200
             wire.send(b"GET /healthz HT")
-            answer = await wire.answer()
-            assert (answer.code, "timed out waiting for the request headers" in answer.text) == (408, True)
+            response = await wire.answer()
+            assert (response.code, "timed out waiting for the request headers" in response.text) == (408, True)
 
     _on_a_site(tmp_path, test, head_s=1)
 
@@ -256,8 +256,8 @@ def test_a_slow_body_is_given_up(tmp_path: Path, tls: bool) -> None:
     async def test(here: Site) -> None:
         async with here.wire(tls=tls) as wire:
             wire.send(POST + b"Content-Length: 20\r\n\r\n{")
-            answer = await wire.answer()
-            assert (answer.code, answer.json["reason"]) == (504, "Timeout")
+            response = await wire.answer()
+            assert (response.code, response.json["reason"]) == (504, "Timeout")
 
     _on_a_site(tmp_path, test, request_s=0.1)
 
@@ -265,8 +265,8 @@ def test_a_slow_body_is_given_up(tmp_path: Path, tls: bool) -> None:
 def test_a_request_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     async def test(here: Site) -> None:
         async with here.wire() as wire:
-            answer = await wire.ask("GET", "/wait?timeout=50ms")
-            assert answer.json["message"] == "Timeout: request did not complete within the allotted timeout"
+            response = await wire.ask("GET", "/wait?timeout=50ms")
+            assert response.json["message"] == "Timeout: request did not complete within the allotted timeout"
             here.waiting.go.set()
             assert (await wire.ask("GET", "/wait")).text == "waited"
 
@@ -290,15 +290,15 @@ def test_an_answer_that_nobody_takes_is_given_up(tmp_path: Path, caplog: pytest.
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def test_too_many_at_once_are_told_to_come_back(tmp_path: Path) -> None:
+def test_requests_beyond_the_limit_are_asked_to_retry(tmp_path: Path) -> None:
     async def test(here: Site) -> None:
         joe = {"Authorization": "Bearer joe-token"}
         async with here.wire(tls=True) as first, here.wire(tls=True) as second:
             first.send(request("GET", "/wait", headers={"Authorization": "Bearer admin-token"}))
             await here.waiting.arrived.acquire()
-            answer = await second.ask("GET", "/api", headers=joe)
-            assert (answer.code, answer.headers["retry-after"]) == (429, "1")
-            assert answer.json["reason"] == "TooManyRequests"
+            response = await second.ask("GET", "/api", headers=joe)
+            assert (response.code, response.headers["retry-after"]) == (429, "1")
+            assert response.json["reason"] == "TooManyRequests"
             admin = {"Authorization": "Bearer admin-token"}
             assert (await second.ask("GET", "/api", headers=admin)).code == 200, "administrators are never refused"
             here.waiting.go.set()
@@ -337,13 +337,13 @@ def test_more_connections_than_there_is_room_for_wait(tmp_path: Path, tls: bool)
 # -- what is no HTTP, or not the HTTP that is spoken here -------------------------------------------------------------
 
 
-def test_plain_http_on_the_tls_port_is_told_so(tmp_path: Path) -> None:
+def test_plain_http_on_the_tls_port_gets_an_explanation(tmp_path: Path) -> None:
     async def test(here: Site) -> None:
         async with Wire(here.tls_port) as wire:
             wire.send(GET + b"\r\n")
-            answer = await wire.answer()
-            assert answer.code == 400
-            assert answer.text == "Client sent an HTTP request to an HTTPS server.\n"
+            response = await wire.answer()
+            assert response.code == 400
+            assert response.text == "Client sent an HTTP request to an HTTPS server.\n"
 
     _on_a_site(tmp_path, test)
 
@@ -386,8 +386,8 @@ def test_a_certificate_that_somebody_else_signed_is_no_way_in(tmp_path: Path) ->
     """The real server takes the connection and answers 401; TLS as Python has it can only refuse it."""
 
     async def test(here: Site) -> None:
-        wanted = SigningRequest(common_name="admin", organizations=("system:masters",), is_client=True)
-        stranger = issue(make_ca("stranger", now=time.time()), wanted, now=time.time())
+        request = SigningRequest(common_name="admin", organizations=("system:masters",), is_client=True)
+        stranger = issue(make_ca("stranger", now=time.time()), request, now=time.time())
         (tmp_path / "key").write_bytes(stranger.key)
         (tmp_path / "certificate").write_bytes(stranger.certificate)
         context = here.trusting()
@@ -483,8 +483,8 @@ def test_accepting_goes_on_after_an_error_that_nobody_expected(
     [(128, 96, 72), (1024, 768, 576), (20_000, 16_000, 12_000), (1 << 20, 16_000, 12_000)],
 )
 def test_connections_leave_descriptors_for_everything_else(descriptors: int, total: int, per_peer: int) -> None:
-    made = connection_limiter(HttpLimits(), descriptors)
-    assert (made.total, made.per_peer) == (total, per_peer)
+    limiter = connection_limiter(HttpLimits(), descriptors)
+    assert (limiter.total, limiter.per_peer) == (total, per_peer)
 
 
 def test_a_network_of_ipv6_addresses_is_one_peer() -> None:

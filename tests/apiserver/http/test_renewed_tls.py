@@ -17,15 +17,15 @@ from tests.apiserver.http.http_server import Site, site
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def other_keys(folder: Path) -> Pki:
+def other_keys(directory: Path) -> Pki:
     """Of another CA altogether."""
-    pki = Pki(folder)
+    pki = Pki(directory)
     pki.ensure(names=("localhost", "127.0.0.1"), now=time.time())
     return pki
 
 
 async def test_certificates_are_read_again(tmp_path: Path) -> None:
-    told: list[Mapping[str, str]] = []
+    certificates: list[Mapping[str, str]] = []
     kubelets: list[ssl.SSLContext] = []
     async with site(tmp_path) as here:
         pki = here.pki
@@ -33,24 +33,24 @@ async def test_certificates_are_read_again(tmp_path: Path) -> None:
         access = KubeletAccess(certificate=pki.certificate(KUBELET_CLIENT), key=pki.key(KUBELET_CLIENT))
         config = ServerConfig(tls=tls, kubelets=access)
         serving, asking = reloading_certificates(
-            config, use_tls=here.http.use_tls, use_trust=told.append, use_kubelets=kubelets.append
+            config, use_tls=here.http.use_tls, use_trust=certificates.append, use_kubelets=kubelets.append
         )
         before, old = here.trusting(ADMIN), pki.certificate(CA).read_text()
         async with here.wire(context=before) as open_one:
             assert (await open_one.ask("GET", PODS)).code == 200
             serving.check()
-            assert told == []
+            assert certificates == []
             fresh = other_keys(tmp_path / "other")
             for name in (SERVER, ADMIN, KUBELET_CLIENT, CA):
                 pki.certificate(name).write_bytes(fresh.certificate(name).read_bytes())
             serving.check()
-            assert told == [], "the certificate and its key do not belong together yet"
+            assert certificates == [], "the certificate and its key do not belong together yet"
             assert await _reaches(here, before)
             for name in (SERVER, ADMIN, KUBELET_CLIENT, CA):
                 pki.key(name).write_bytes(fresh.key(name).read_bytes())
             serving.check()
             asking.check()
-            assert told == [{"client-ca-file": fresh.certificate(CA).read_text()}]
+            assert certificates == [{"client-ca-file": fresh.certificate(CA).read_text()}]
             assert len(kubelets) == 1
             assert await _reaches(here, here.trusting(ADMIN)), "by the new CA, as one of its own"
             assert not await _reaches(here, before)

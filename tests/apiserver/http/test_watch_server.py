@@ -20,9 +20,9 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 Test = Callable[[Site], Awaitable[None]]
 
 
-def _on_a_site(folder: Path, test: Test) -> None:
+def _on_a_site(directory: Path, test: Test) -> None:
     async def run() -> None:
-        async with site(folder) as here:
+        async with site(directory) as here:
             await test(here)
 
     asyncio.run(run())
@@ -35,9 +35,9 @@ def _map(name: str, **data: str) -> dict[str, Any]:
 async def _open(wire: Wire, query: str = "", version: str = "1.1", **headers: str) -> dict[str, str]:
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     wire.send(f"GET {MAPS}?watch=1{query} HTTP/{version}\r\nHost: x\r\n{lines}\r\n".encode())
-    code, found = await wire.head()
+    code, fields = await wire.head()
     assert code == 200
-    return found
+    return fields
 
 
 def test_events_come_as_they_happen_and_the_time_ends_the_stream(tmp_path: Path) -> None:
@@ -62,9 +62,9 @@ def test_every_form_has_its_frames(tmp_path: Path) -> None:
     async def test(here: Site) -> None:
         await here.objects(_map("a"))
         async with here.wire() as wire:
-            wanted = "application/vnd.kubernetes.protobuf"
-            headers = await _open(wire, "&timeoutSeconds=1&resourceVersion=0", Accept=wanted)
-            assert headers["content-type"] == f"{wanted};stream=watch"
+            content_type = "application/vnd.kubernetes.protobuf"
+            headers = await _open(wire, "&timeoutSeconds=1&resourceVersion=0", Accept=content_type)
+            assert headers["content-type"] == f"{content_type};stream=watch"
             (chunk,) = [chunk async for chunk in wire.chunks()]
             assert int.from_bytes(chunk[:4], "big") == len(chunk) - 4
             table = "application/json;as=Table;g=meta.k8s.io;v=v1"
@@ -95,7 +95,7 @@ def test_http_1_0_gets_lines_without_chunks(tmp_path: Path) -> None:
         ("&resourceVersion=999999999&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", 504, "Timeout"),
     ],
 )
-def test_what_cannot_be_watched_is_told_in_the_stream(tmp_path: Path, query: str, code: int, reason: str) -> None:
+def test_a_watch_that_fails_gets_its_error_in_the_stream(tmp_path: Path, query: str, code: int, reason: str) -> None:
     async def test(here: Site) -> None:
         async with here.wire() as wire:
             await _open(wire, query)
@@ -109,9 +109,9 @@ def test_what_cannot_be_watched_is_told_in_the_stream(tmp_path: Path, query: str
 def test_a_version_that_is_none_fails_before_the_stream(tmp_path: Path) -> None:
     async def test(here: Site) -> None:
         async with here.wire() as wire:
-            answer = await wire.ask("GET", f"{MAPS}?watch=1&resourceVersion=abc")
-            assert answer.code == 500
-            assert "reason" not in answer.json
+            response = await wire.ask("GET", f"{MAPS}?watch=1&resourceVersion=abc")
+            assert response.code == 500
+            assert "reason" not in response.json
 
     _on_a_site(tmp_path, test)
 
@@ -229,7 +229,7 @@ def test_many_clients_that_never_read_hold_no_more_than_the_budget(tmp_path: Pat
                     number += 1
                 await eventually(lambda: len(names) == number)
                 reading.cancel()
-            assert names == [f"m{each:03d}" for each in range(number)], "who reads misses nothing"
+            assert names == [f"m{index:03d}" for index in range(number)], "who reads misses nothing"
             assert _terminated(here) == 20
             await eventually(lambda: here.http.connections == 1)
             assert budget.used == 0
@@ -264,7 +264,7 @@ def test_a_client_that_does_not_read_at_all_is_disconnected_in_time(tmp_path: Pa
 
 
 def _count(name: str) -> int:
-    return sum(type(each).__name__ == name for each in gc.get_objects())
+    return sum(type(item).__name__ == name for item in gc.get_objects())
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
@@ -316,12 +316,12 @@ def test_one_event_is_framed_once_for_all(tmp_path: Path) -> None:
             await wire.__aenter__()
             await _open(wire)
         await here.objects(_map("a"))
-        seen = []
+        events = []
         for wire in wires:
             async for chunk in wire.chunks():
-                seen.append(chunk)
+                events.append(chunk)
                 break
             await wire.__aexit__()
-        assert len(set(seen)) == 1
+        assert len(set(events)) == 1
 
     _on_a_site(tmp_path, test)

@@ -18,9 +18,9 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 ADMIN = {"Authorization": "Bearer admin-token"}
 
 
-def _on_a_site(folder: Path, test: Test) -> None:
+def _on_a_site(directory: Path, test: Test) -> None:
     async def run() -> None:
-        async with site(folder) as here, aiohttp.ClientSession() as session:
+        async with site(directory) as here, aiohttp.ClientSession() as session:
             await test(here, session)
 
     asyncio.run(run())
@@ -65,7 +65,7 @@ def test_the_end_of_the_watch_closes_the_socket(tmp_path: Path) -> None:
     _on_a_site(tmp_path, test)
 
 
-def test_what_ends_a_watch_early_is_told(tmp_path: Path) -> None:
+def test_the_error_that_ends_a_watch_is_sent(tmp_path: Path) -> None:
     async def test(here: Site, session: aiohttp.ClientSession) -> None:
         async with session.ws_connect(_url(here)) as socket:
             resource = here.server.scheme.resource("", "v1", "configmaps")
@@ -107,10 +107,10 @@ def test_a_browser_sends_its_token_as_a_subprotocol(tmp_path: Path, token: str, 
         url = f"https://localhost:{here.tls_port}{MAPS}?watch=1"
         try:
             async with session.ws_connect(url, protocols=protocols, ssl=here.trusting()) as socket:
-                found, protocol = 101, socket.protocol
+                status, protocol = 101, socket.protocol
         except aiohttp.WSServerHandshakeError as fault:
-            found, protocol = fault.status, ""
-        assert (found, protocol) == (code, "base64.binary.k8s.io" if code == 101 else "")
+            status, protocol = fault.status, ""
+        assert (status, protocol) == (code, "base64.binary.k8s.io" if code == 101 else "")
 
     _on_a_site(tmp_path, test)
 
@@ -118,8 +118,10 @@ def test_a_browser_sends_its_token_as_a_subprotocol(tmp_path: Path, token: str, 
 def test_a_handshake_that_is_none_is_refused(tmp_path: Path) -> None:
     async def test(here: Site, session: aiohttp.ClientSession) -> None:
         async with here.wire() as wire:
-            answer = await wire.ask("GET", f"{MAPS}?watch=1", headers={"Connection": "Upgrade", "Upgrade": "websocket"})
-            assert answer.code == 400
+            response = await wire.ask(
+                "GET", f"{MAPS}?watch=1", headers={"Connection": "Upgrade", "Upgrade": "websocket"}
+            )
+            assert response.code == 400
             assert (await wire.ask("GET", "/healthz")).text == "ok"
 
     _on_a_site(tmp_path, test)

@@ -18,15 +18,15 @@ _PATH = "/apis/metrics.k8s.io/v1beta1"
 _USED = {"hollow.sampan.dev/cpu": "250m", "hollow.sampan.dev/memory": "64Mi", "hollow.sampan.dev/log": "hello\n"}
 
 
-async def _get(made: Cluster, path: str, *query: tuple[str, str]) -> Any:
-    response = await made.transport.send(Request(method="GET", path=path, query=query, headers={}))
+async def _get(cluster: Cluster, path: str, *query: tuple[str, str]) -> Any:
+    response = await cluster.transport.send(Request(method="GET", path=path, query=query, headers={}))
     return json.read_any(response.body())
 
 
-async def _pod(made: Cluster, name: str, node: str, **labels: str) -> None:
+async def _pod(cluster: Cluster, name: str, node: str, **labels: str) -> None:
     meta = ObjectMeta(name=name, namespace="ns", annotations=_USED, labels=labels)
     spec = PodSpec(containers=[Container(name="c", image="x")], automountServiceAccountToken=False)
-    pods = made.client.of(Pod)
+    pods = cluster.client.of(Pod)
     await pods.create(Pod(metadata=meta, spec=spec))
     target = ObjectReference(kind="Node", name=node)
     binding = Binding(metadata=ObjectMeta(name=name, namespace="ns"), target=target)
@@ -34,39 +34,39 @@ async def _pod(made: Cluster, name: str, node: str, **labels: str) -> None:
 
 
 async def test_figures_of_hollow_nodes() -> None:
-    async with cluster() as made:
-        await made.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
+    async with cluster() as running:
+        await running.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
-        await made.client.of(ServiceAccount).create(account)
-        async with made.nodes("n1", "n2") as fleet:
-            made.server.kubelets.local = LocalKubelets(clock=made.clock, fleet=lambda: fleet, real=lambda: None)
-            made.server.serve_metrics()
+        await running.client.of(ServiceAccount).create(account)
+        async with running.nodes("n1", "n2") as fleet:
+            running.server.kubelets.local = LocalKubelets(clock=running.clock, fleet=lambda: fleet, real=lambda: None)
+            running.server.serve_metrics()
             for name, node in (("a", "n1"), ("b", "n1"), ("c", "n2")):
-                await _pod(made, name, node, app=name)
-            await made.clock.advance(10)
-            nodes = await _get(made, f"{_PATH}/nodes")
+                await _pod(running, name, node, app=name)
+            await running.clock.advance(10)
+            nodes = await _get(running, f"{_PATH}/nodes")
             assert (nodes["kind"], [item["metadata"]["name"] for item in nodes["items"]]) == (
                 "NodeMetricsList",
                 ["n1", "n2"],
             )
             assert nodes["items"][0]["usage"] == {"cpu": "500000000n", "memory": "131072Ki"}
-            pods = await _get(made, f"{_PATH}/namespaces/ns/pods", ("labelSelector", "app in (a,c)"))
+            pods = await _get(running, f"{_PATH}/namespaces/ns/pods", ("labelSelector", "app in (a,c)"))
             assert [item["metadata"]["name"] for item in pods["items"]] == ["a", "c"]
             assert pods["items"][0]["containers"] == [
                 {"name": "c", "usage": {"cpu": "250000000n", "memory": "65536Ki"}}
             ]
-            one = await _get(made, f"{_PATH}/namespaces/ns/pods/b")
-            assert (one["kind"], one["metadata"]["namespace"]) == ("PodMetrics", "ns")
+            pod = await _get(running, f"{_PATH}/namespaces/ns/pods/b")
+            assert (pod["kind"], pod["metadata"]["namespace"]) == ("PodMetrics", "ns")
             with pytest.raises(errors.NotFound) as missing:
-                await _get(made, f"{_PATH}/namespaces/ns/pods/x")
+                await _get(running, f"{_PATH}/namespaces/ns/pods/x")
             assert missing.value.message == 'podmetrics.metrics.k8s.io "ns/x" not found'
-            group = await _get(made, "/apis/metrics.k8s.io")
+            group = await _get(running, "/apis/metrics.k8s.io")
             assert group["preferredVersion"]["groupVersion"] == "metrics.k8s.io/v1beta1"
-            await _give_way(made)
+            await _give_way(running)
 
 
-async def _give_way(made: Cluster) -> None:
-    services, name = made.client.of(APIService), "v1beta1.metrics.k8s.io"
+async def _give_way(cluster: Cluster) -> None:
+    services, name = cluster.client.of(APIService), "v1beta1.metrics.k8s.io"
     spec = APIServiceSpec(
         group="metrics.k8s.io",
         version="v1beta1",
@@ -76,21 +76,21 @@ async def _give_way(made: Cluster) -> None:
         service=ServiceReference(name="metrics-server", namespace="kube-system"),
     )
     await services.create(APIService(metadata=ObjectMeta(name=name), spec=spec))
-    await made.clock.settle()
+    await cluster.clock.settle()
     with pytest.raises(errors.ApiError):
-        await _get(made, f"{_PATH}/nodes")
+        await _get(cluster, f"{_PATH}/nodes")
     await services.delete(name)
-    await made.clock.settle()
-    assert (await _get(made, f"{_PATH}/nodes"))["items"]
+    await cluster.clock.settle()
+    assert (await _get(cluster, f"{_PATH}/nodes"))["items"]
 
 
 def test_forms() -> None:
     stats = {"name": "c", "cpu": {"time": "t", "usageNanoCores": 5}, "memory": {"workingSetBytes": 100}}
-    made = resource_metrics.pod_metrics("ns", "p", {}, {"containers": [stats]})
-    assert made is not None
-    assert made["containers"] == [{"name": "c", "usage": {"cpu": "5n", "memory": "100"}}]
+    metrics = resource_metrics.pod_metrics("ns", "p", {}, {"containers": [stats]})
+    assert metrics is not None
+    assert metrics["containers"] == [{"name": "c", "usage": {"cpu": "5n", "memory": "100"}}]
     assert resource_metrics.pod_metrics("ns", "p", {}, {"containers": [stats, {"name": "d"}]}) is None
     assert resource_metrics.pod_metrics("ns", "p", {}, {"containers": []}) is None
     assert resource_metrics.node_metrics("n", {}, {"node": {"nodeName": "n"}}) is None
-    table = resource_metrics.as_table([made], "meta.k8s.io/v1")
+    table = resource_metrics.as_table([metrics], "meta.k8s.io/v1")
     assert table["rows"][0]["cells"] == ["p", "5n", "0Ki", "10s"]

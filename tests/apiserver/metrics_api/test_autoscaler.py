@@ -34,20 +34,20 @@ def _autoscaler() -> Any:
 
 
 async def test_replicas_follow_what_pods_use() -> None:
-    async with cluster() as made:
-        client = made.client
+    async with cluster() as running:
+        client = running.client
         await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
         await client.of(ServiceAccount).create(account)
-        async with made.nodes("n1", "n2") as fleet, made.binding(), made.running(*_CONTROLLERS):
-            made.server.kubelets.local = LocalKubelets(clock=made.clock, fleet=lambda: fleet, real=lambda: None)
-            made.server.serve_metrics()
+        async with running.nodes("n1", "n2") as fleet, running.binding(), running.running(*_CONTROLLERS):
+            running.server.kubelets.local = LocalKubelets(clock=running.clock, fleet=lambda: fleet, real=lambda: None)
+            running.server.serve_metrics()
             await client.of(Deployment).create(_deployment())
-            await made.clock.advance(60)
+            await running.clock.advance(60)
             await client.of(HorizontalPodAutoscaler).create(_autoscaler())
-            await made.clock.advance(400)
-            found = await client.of(HorizontalPodAutoscaler).get("web", "ns")
-            metrics = found.status.currentMetrics
+            await running.clock.advance(400)
+            autoscaler = await client.of(HorizontalPodAutoscaler).get("web", "ns")
+            metrics = autoscaler.status.currentMetrics
             assert metrics is not None
             assert metrics[0].resource is not None
             assert metrics[0].resource.current.averageUtilization == 90

@@ -25,27 +25,27 @@ def test_as_recorded(shared_dir: Path, name: str) -> None:
 
     async def check() -> None:
         async with asking() as ask:
-            for step, wanted in zip(scenario["steps"], recorded, strict=True):
+            for step, expected in zip(scenario["steps"], recorded, strict=True):
                 method, _, path = step["request"].partition(" ")
                 if path.startswith("/version") or path == "/":
                     continue
                 reply = await ask.send(method, path, b"", accept=step.get("headers", {}).get("Accept", ""))
-                assert (reply.code, _body(reply)) == (wanted["status"], wanted["body"]), step["name"]
+                assert (reply.code, _body(reply)) == (expected["status"], expected["body"]), step["name"]
 
     run(check())
 
 
 def _body(reply: Reply) -> Any:
     try:
-        found = reply.json
+        document = reply.json
     except ValueError:
         return reply.body.decode()
-    for address in found.get("serverAddressByClientCIDRs", ()):
+    for address in document.get("serverAddressByClientCIDRs", ()):
         del address["serverAddress"]
-    return found
+    return document
 
 
-def test_aggregated_documents_are_told_unchanged() -> None:
+def test_unchanged_aggregated_documents_get_304() -> None:
     async def check() -> None:
         async with asking() as ask:
             for path in ("/api", "/apis"):

@@ -22,8 +22,8 @@ def _ask(health: HealthHandler, target: str) -> RawResponse:
 
 
 def _text(health: HealthHandler, target: str) -> tuple[int, str]:
-    answer = _ask(health, target)
-    return answer.code, answer.body.decode()
+    response = _ask(health, target)
+    return response.code, response.body.decode()
 
 
 HEALTHY = HealthHandler(
@@ -55,9 +55,9 @@ def test_healthy(target: str, code: int, text: str) -> None:
     assert _text(HEALTHY, target) == (code, text)
 
 
-def test_a_failure_is_told_without_its_reason() -> None:
-    told = "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"
-    assert _text(ILL, "/readyz") == (500, told)
+def test_a_failure_is_reported_without_its_reason() -> None:
+    message = "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"
+    assert _text(ILL, "/readyz") == (500, message)
     assert _text(ILL, "/readyz?exclude=etcd") == (200, "ok")
     assert _text(ILL, "/readyz/etcd") == (500, "internal server error: a secret reason\n")
 

@@ -43,13 +43,13 @@ def test_v3_schemas_are_those_of_the_real_server(shared_dir: Path) -> None:
 
     async def check() -> None:
         async with asking() as ask:
-            seen: set[str] = set()
+            names: set[str] = set()
             for name, document in (await _all(ask)).items():
-                for schema, found in document["components"]["schemas"].items():
-                    wanted = _alike(published[schema])
-                    assert _alike(_without_texts(found)) == wanted, f"{schema} in {name}"
-                    seen.add(schema)
-            assert not set(published) - seen
+                for schema, definition in document["components"]["schemas"].items():
+                    expected = _alike(published[schema])
+                    assert _alike(_without_texts(definition)) == expected, f"{schema} in {name}"
+                    names.add(schema)
+            assert not set(published) - names
 
     run(check())
 
@@ -59,11 +59,11 @@ def _alike(schema: dict[str, Any]) -> dict[str, Any]:
     document."""
     fields = schema.get("properties", {})
     shown = {name: {"allOf": [field]} if list(field) == ["$ref"] else field for name, field in fields.items()}
-    found = {**schema, "properties": shown} if fields else dict(schema)
-    kinds = found.get("x-kubernetes-group-version-kind", [])
+    pruned = {**schema, "properties": shown} if fields else dict(schema)
+    kinds = pruned.get("x-kubernetes-group-version-kind", [])
     if any(kind["kind"] in ("DeleteOptions", "WatchEvent") for kind in kinds):
-        del found["x-kubernetes-group-version-kind"]
-    return found
+        del pruned["x-kubernetes-group-version-kind"]
+    return pruned
 
 
 def test_v3_documents_are_whole() -> None:
@@ -137,7 +137,9 @@ def test_v2_has_the_same_definitions() -> None:
             known = {f"#/definitions/{name}" for name in document["definitions"]}
             known |= {f"#/parameters/{name}" for name in document["parameters"]}
             assert set(_references(document)) <= known
-            published = {schema for one in (await _all(ask)).values() for schema in one["components"]["schemas"]}
+            published = {
+                schema for document in (await _all(ask)).values() for schema in document["components"]["schemas"]
+            }
             assert set(document["definitions"]) == published
             container = document["definitions"]["io.k8s.api.core.v1.Container"]
             ports = container["properties"]["ports"]
@@ -161,9 +163,9 @@ def test_v2_as_protobuf() -> None:
             assert names == list(document["definitions"])
             pod = _fields(definitions[names.index("io.k8s.api.core.v1.Pod")][2][0])
             properties = [_fields(entry) for entry in _fields(pod[25][0])[1]]
-            spec = next(_fields(one[2][0]) for one in properties if one[1] == [b"spec"])
+            spec = next(_fields(property_[2][0]) for property_ in properties if property_[1] == [b"spec"])
             assert spec[1] == [b"#/definitions/io.k8s.api.core.v1.PodSpec"]
-            (gvk,) = (_fields(one) for one in pod[31])
+            (gvk,) = (_fields(field) for field in pod[31])
             assert gvk[1] == [b"x-kubernetes-group-version-kind"]
             assert json.loads(_fields(gvk[2][0])[2][0]) == [{"group": "", "version": "v1", "kind": "Pod"}]
             assert len(_fields(fields[8][0])[2]) == len(document["paths"])
@@ -173,15 +175,15 @@ def test_v2_as_protobuf() -> None:
 
 def _fields(message: bytes) -> dict[int, list[bytes]]:
     """The fields of a message that hold bytes, by number."""
-    found: dict[int, list[bytes]] = {}
+    values: dict[int, list[bytes]] = {}
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
         size, at = _varint(message, at)
         if key & 7 == 2:
-            found.setdefault(key >> 3, []).append(message[at : at + size])
+            values.setdefault(key >> 3, []).append(message[at : at + size])
             at += size
-    return found
+    return values
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:

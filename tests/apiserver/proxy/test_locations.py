@@ -71,8 +71,8 @@ def test_services() -> None:
         locations.service_port_name(service, ProxyTarget(name="s", port="81"))
     addresses = [EndpointAddress(ip="10.0.0.1"), EndpointAddress(ip="127.0.0.1"), EndpointAddress(ip="10.0.0.2")]
     subset = EndpointSubset(addresses=addresses, ports=[EndpointPort(name="web", port=8080)])
-    found = locations.service_locations(Endpoints(subsets=[subset]), "web", ProxyTarget(name="s", port="80"))
-    assert [location.authority for location in found] == ["10.0.0.1:8080", "10.0.0.2:8080"]
+    possible = locations.service_locations(Endpoints(subsets=[subset]), "web", ProxyTarget(name="s", port="80"))
+    assert [location.authority for location in possible] == ["10.0.0.1:8080", "10.0.0.2:8080"]
     with pytest.raises(errors.ServiceUnavailable, match='no endpoints available for service "s"'):
         locations.service_locations(Endpoints(), "web", ProxyTarget(name="s"))
 

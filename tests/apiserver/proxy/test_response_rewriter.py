@@ -13,7 +13,7 @@ REWRITING = LinkRewriter(prefix=_PREFIX, host="10.0.0.1:80", asked_host="localho
 
 
 @pytest.mark.parametrize(
-    ("link", "found"),
+    ("link", "expected"),
     [
         ("/a/b?c=d#e", f"{_PREFIX}/a/b?c=d#e"),
         ("/a/", f"{_PREFIX}/a/"),
@@ -28,12 +28,12 @@ REWRITING = LinkRewriter(prefix=_PREFIX, host="10.0.0.1:80", asked_host="localho
         ("http://[bad/a", "http://[bad/a"),
     ],
 )
-def test_links(link: str, found: str) -> None:
-    assert REWRITING.link(link) == found
+def test_links(link: str, expected: str) -> None:
+    assert REWRITING.link(link) == expected
 
 
 @pytest.mark.parametrize(
-    ("page", "found"),
+    ("page", "expected"),
     [
         ('<a href="/x">x</a>', f'<a href="{_PREFIX}/x">x</a>'),
         ("<A class=b HREF='/x?a=1&amp;b=2'>", f'<A class=b HREF="{_PREFIX}/x?a=1&amp;b=2">'),
@@ -45,8 +45,8 @@ def test_links(link: str, found: str) -> None:
         ('<a href="http://other/x">', '<a href="http://other/x">'),
     ],
 )
-def test_pages(page: str, found: str) -> None:
-    assert REWRITING.page(page) == found
+def test_pages(page: str, expected: str) -> None:
+    assert REWRITING.page(page) == expected
 
 
 @given(st.text(alphabet="<>/ahref='\" !-xscript", max_size=80))

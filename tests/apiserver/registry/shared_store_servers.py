@@ -56,29 +56,29 @@ class ApiServer:
         body = msgspec.json.encode(value) if value is not None else b""
         call = Call(method=method, path=path, query=Query(query), headers=headers, body=body, user=ADMIN)
         try:
-            answer = await self.pipeline.serve_as(call)
-            assert not isinstance(answer, WatchResponse | StreamedResponse)
-            rendered = await self._renderer.render(answer, call.output_format, call)
+            response = await self.pipeline.serve_as(call)
+            assert not isinstance(response, WatchResponse | StreamedResponse)
+            rendered = await self._renderer.render(response, call.output_format, call)
         except errors.ApiError as error:
             rendered = await self._renderer.error(error, call)
         self.warnings = call.warnings
         return rendered.code, msgspec.json.decode(b"".join(rendered.chunks))
 
     async def make(self, path: str, value: dict[str, Any]) -> Any:
-        code, found = await self.ask("POST", path, value)
-        assert code == 201, found
-        return found
+        code, document = await self.ask("POST", path, value)
+        assert code == 201, document
+        return document
 
     async def change(self, path: str, value: dict[str, Any]) -> Any:
-        code, found = await self.ask("PATCH", path, value)
-        assert code == 200, found
-        return found
+        code, document = await self.ask("PATCH", path, value)
+        assert code == 200, document
+        return document
 
     async def refused(self, method: str, path: str, value: dict[str, Any]) -> list[str]:
         """The faults that an object is refused for."""
-        code, found = await self.ask(method, path, value)
-        assert code == 422, found
-        return [f"{cause['field']}: {cause['message']}" for cause in found["details"]["causes"]]
+        code, document = await self.ask(method, path, value)
+        assert code == 422, document
+        return [f"{cause['field']}: {cause['message']}" for cause in document["details"]["causes"]]
 
 
 @asynccontextmanager

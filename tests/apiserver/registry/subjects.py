@@ -65,9 +65,9 @@ def memory() -> MemoryBackend:
 
 def scheme() -> Scheme:
     """The built-in resources, and a dict-backed one that was added at run time."""
-    found = builtin_scheme()
-    found.add(GADGETS)
-    return found
+    scheme = builtin_scheme()
+    scheme.add(GADGETS)
+    return scheme
 
 
 @asynccontextmanager

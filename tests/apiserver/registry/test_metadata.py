@@ -26,11 +26,11 @@ def _new(*, is_namespaced: bool = True, is_qualified: bool = True, **fields: Any
 
 
 def _change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    made = [ObjectMeta(**{"name": "a", "namespace": "n", "uid": "u", **fields}) for fields in (old, new)]
-    return [str(fault) for fault in metadata.validate_object_meta_update(made[1], made[0])]
+    all_metadata = [ObjectMeta(**{"name": "a", "namespace": "n", "uid": "u", **fields}) for fields in (old, new)]
+    return [str(fault) for fault in metadata.validate_object_meta_update(all_metadata[1], all_metadata[0])]
 
 
-def test_sound_metadata_has_no_faults() -> None:
+def test_sound_metadata_has_no_errors() -> None:
     owner = OwnerReference(apiVersion="apps/v1", kind="Deployment", name="d", uid="1", controller=True)
     sound: dict[str, Any] = {
         "labels": {"example.com/a": "b", "c": ""},
@@ -62,7 +62,7 @@ def test_sound_metadata_has_no_faults() -> None:
         ({"finalizers": ["orphan", "foregroundDeletion"]}, 'metadata.finalizers: Invalid value: ["orphan"'),
     ],
 )
-def test_faults_of_a_new_object(fields: dict[str, Any], start: str) -> None:
+def test_errors_of_a_new_object(fields: dict[str, Any], start: str) -> None:
     assert _new(**fields)[0].startswith(start)
 
 
@@ -77,11 +77,11 @@ def test_finalizers_of_custom_objects_need_no_slash() -> None:
 def test_an_event_owns_nothing() -> None:
     (fault,) = _new(ownerReferences=[OwnerReference(apiVersion="v1", kind="Event", name="e", uid="1")])
     shown = '{"apiVersion":"v1","kind":"Event","name":"e","uid":"1"}'
-    told = "/v1, Kind=Event is disallowed from being an owner"
-    assert fault == f"metadata.ownerReferences: Invalid value: {shown}: {told}"
+    message = "/v1, Kind=Event is disallowed from being an owner"
+    assert fault == f"metadata.ownerReferences: Invalid value: {shown}: {message}"
 
 
-def test_a_change_is_told_of_as_often_as_it_is_checked() -> None:
+def test_an_immutable_field_is_reported_once_for_each_check() -> None:
     assert _change({}, {"uid": "other"}) == ['metadata.uid: Invalid value: "other": field is immutable'] * 2
     assert len(_change({}, {"labels": {"a b": ""}})) == 3
     assert len(_change({}, {"finalizers": ["plain"]})) == 1

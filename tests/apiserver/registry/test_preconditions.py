@@ -10,9 +10,9 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry import preconditions
 from sampan.machinery import errors
 
-_found = builtin_scheme().resource("coordination.k8s.io", "v1", "leases")
-assert _found is not None
-LEASES = _found
+_resource = builtin_scheme().resource("coordination.k8s.io", "v1", "leases")
+assert _resource is not None
+LEASES = _resource
 
 
 def _lease(version: str = "", uid: str = "u") -> Lease:
@@ -37,10 +37,10 @@ def test_numbers(text: str, number: int) -> None:
     ],
 )
 def test_what_is_no_number_fails_without_a_reason(text: str, why: str) -> None:
-    with pytest.raises(errors.ApiError) as told:
+    with pytest.raises(errors.ApiError) as raised:
         preconditions.version_number(text)
-    assert (told.value.code, told.value.reason) == (500, "")
-    assert told.value.message.endswith(why)
+    assert (raised.value.code, raised.value.reason) == (500, "")
+    assert raised.value.message.endswith(why)
 
 
 @pytest.mark.parametrize(
@@ -59,21 +59,21 @@ def test_the_version_of_an_update(version: str, may_be_missing: bool, refusal: A
     if refusal is None:
         preconditions.check_version(LEASES, _lease(version), 7, may_be_missing=may_be_missing)
         return
-    with pytest.raises(refusal) as told:
+    with pytest.raises(refusal) as raised:
         preconditions.check_version(LEASES, _lease(version), 7, may_be_missing=may_be_missing)
-    assert 'leases.coordination.k8s.io "a"' in told.value.message
+    assert 'leases.coordination.k8s.io "a"' in raised.value.message
 
 
 def test_the_store_checks_uid_before_version() -> None:
-    key, found = "/registry/leases/n/a", _lease("7")
-    preconditions.check_stored(LEASES, key, found, uid="u", resource_version="7")
+    key, lease = "/registry/leases/n/a", _lease("7")
+    preconditions.check_stored(LEASES, key, lease, uid="u", resource_version="7")
     preconditions.check_stored(LEASES, key, None)
-    for wanted, word in (
+    for conditions, word in (
         ({"uid": "x", "resource_version": "1"}, "UID"),
         ({"resource_version": "1"}, "ResourceVersion"),
     ):
         with pytest.raises(errors.Conflict, match=f"Key: {key}, .*: {word} in precondition: "):
-            preconditions.check_stored(LEASES, key, found, **wanted)
+            preconditions.check_stored(LEASES, key, lease, **conditions)
     with pytest.raises(errors.Conflict, match=r"UID in precondition: u, UID in object meta: $"):
         preconditions.check_stored(LEASES, key, None, uid="u")
 

@@ -105,16 +105,16 @@ def golden(shared_dir: Path) -> ModuleType:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_answers_are_those_of_a_real_server(name: str, golden: ModuleType, shared_dir: Path) -> None:
-    folder = shared_dir / "golden"
-    scenario = yaml.safe_load((folder / "scenarios" / f"{name}.yaml").read_text())
-    wanted = json.loads((folder / "recorded" / f"{name}.json").read_text())
+    directory = shared_dir / "golden"
+    scenario = yaml.safe_load((directory / "scenarios" / f"{name}.yaml").read_text())
+    expected = json.loads((directory / "recorded" / f"{name}.json").read_text())
     left_out = SCENARIOS[name]
     for step in left_out:
         scenario["steps"][step] = {"request": "GET /version", "hidden": True}
-    answers = asyncio.run(_replay(golden, scenario, name))
+    responses = asyncio.run(_replay(golden, scenario, name))
     differences = [
         f"step {want['step']} {want['request']} {want['name']}: {line}"
-        for want, got in zip([want for want in wanted if want["step"] not in left_out], answers, strict=True)
+        for want, got in zip([want for want in expected if want["step"] not in left_out], responses, strict=True)
         for line in golden.differences(want, got)
     ]
     assert differences == []
@@ -127,9 +127,9 @@ async def _replay(golden: ModuleType, scenario: dict[str, Any], name: str) -> li
         for namespace in ("default", "kube-system", "kube-public", "kube-node-lease"):
             await _create_namespace(server, namespace)
         target = golden.Server(server.url, None, True)
-        answers: list[dict[str, Any]] = await asyncio.to_thread(golden.run, target, scenario, name)
+        responses: list[dict[str, Any]] = await asyncio.to_thread(golden.run, target, scenario, name)
         controllers.cancel()
-        return answers
+        return responses
 
 
 def _signer() -> TokenSigner:

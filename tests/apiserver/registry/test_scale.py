@@ -35,18 +35,18 @@ def scale(replicas: int, **metadata: Any) -> dict[str, Any]:
 def test_a_scale_shows_and_changes_the_number(plural: str) -> None:
     async def work(cluster: Cluster) -> None:
         path = await made(cluster, plural)
-        seen = (await cluster.send("GET", f"{path}/scale")).json
-        assert (seen["kind"], seen["apiVersion"]) == ("Scale", "autoscaling/v1")
-        assert seen["spec"] == {"replicas": 2}
-        assert seen["status"] == {"replicas": 0, "selector": KINDS[plural][2]}
-        assert set(seen["metadata"]) == {"name", "namespace", "uid", "resourceVersion", "creationTimestamp"}
+        shown = (await cluster.send("GET", f"{path}/scale")).json
+        assert (shown["kind"], shown["apiVersion"]) == ("Scale", "autoscaling/v1")
+        assert shown["spec"] == {"replicas": 2}
+        assert shown["status"] == {"replicas": 0, "selector": KINDS[plural][2]}
+        assert set(shown["metadata"]) == {"name", "namespace", "uid", "resourceVersion", "creationTimestamp"}
         changed = await cluster.send("PUT", f"{path}/scale", scale(5))
         assert changed.json["spec"] == {"replicas": 5}
         patched = await cluster.patch(f"{path}/scale", {"spec": {"replicas": 7}})
         assert patched.json["spec"] == {"replicas": 7}
-        found = (await cluster.send("GET", path)).json
-        assert (found["spec"]["replicas"], found["metadata"]["generation"]) == (7, 3)
-        assert found["metadata"]["labels"] == {"own": "l"}
+        document = (await cluster.send("GET", path)).json
+        assert (document["spec"]["replicas"], document["metadata"]["generation"]) == (7, 3)
+        assert document["metadata"]["labels"] == {"own": "l"}
 
     in_cluster(work)
 

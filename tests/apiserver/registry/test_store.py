@@ -131,8 +131,8 @@ def test_what_was_taken_is_given_back_if_the_write_fails() -> None:
 
 
 class _Graceful(Strategy):
-    def grace_s(self, ctx: Context, obj: Any, asked: int | None) -> int | None:
-        return 5 if asked is None else asked
+    def grace_s(self, ctx: Context, obj: Any, requested: int | None) -> int | None:
+        return 5 if requested is None else requested
 
 
 def test_a_deletion_without_grace_is_seen_in_two_steps() -> None:
@@ -147,10 +147,10 @@ def test_a_deletion_without_grace_is_seen_in_two_steps() -> None:
         async with registry.open_store(GADGETS).cacher.watch(query) as watch:
             assert (await api.delete("a", {"gracePeriodSeconds": 0})).code == 200
             await api.created("end")
-            seen: list[tuple[str, bool]] = []
-            while len(seen) < 3:
-                seen += [(event.type, b"deletionTimestamp" in event.item.body) for event in await anext(aiter(watch))]
-        assert seen == [("MODIFIED", True), ("DELETED", True), ("ADDED", False)]
+            calls: list[tuple[str, bool]] = []
+            while len(calls) < 3:
+                calls += [(event.type, b"deletionTimestamp" in event.item.body) for event in await anext(aiter(watch))]
+        assert calls == [("MODIFIED", True), ("DELETED", True), ("ADDED", False)]
 
     _play(scene)
 

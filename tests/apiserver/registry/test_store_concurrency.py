@@ -61,8 +61,8 @@ def _held(scene: Scene) -> None:
                 yield backend
 
         subject = config_maps()
-        async with pipelines(2, store) as (one, two):
-            first, second = Api(one, subject), Api(two, subject)
+        async with pipelines(2, store) as (one_pipeline, two):
+            first, second = Api(one_pipeline, subject), Api(two, subject)
             await first.created("a", 1, finalizers=["example.com/wait"])
             await first.created("free", 1)
             assert (await second.get("free")).code == 200

@@ -95,18 +95,18 @@ class World:
         else:
             self._changed(reply, thing, number=number)
 
-    async def finalizers(self, name: str, wanted: list[str]) -> None:
-        reply = await self.api.merge(name, {"metadata": {"finalizers": wanted}})
+    async def finalizers(self, name: str, finalizers: list[str]) -> None:
+        reply = await self.api.merge(name, {"metadata": {"finalizers": finalizers}})
         thing = self.things.get(name)
         if thing is None:
             assert reply.code == 404
-        elif thing.is_marked and not set(wanted) <= set(thing.finalizers):
+        elif thing.is_marked and not set(finalizers) <= set(thing.finalizers):
             assert reply.code == 422, reply.value
-        elif thing.is_marked and not wanted:
+        elif thing.is_marked and not finalizers:
             assert reply.code == 200, reply.value
             del self.things[name]
         else:
-            self._changed(reply, thing, finalizers=wanted)
+            self._changed(reply, thing, finalizers=finalizers)
 
     async def delete(self, name: str, policy: str) -> None:
         reply = await self.api.delete(name, {"propagationPolicy": policy} if policy else None)
@@ -175,9 +175,9 @@ def _over(base: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
 def _with_policy(finalizers: list[str], policy: str) -> list[str]:
     if not policy:
         return finalizers
-    kept = [found for found in finalizers if found not in POLICY_FINALIZERS.values()]
-    wanted = [*kept, POLICY_FINALIZERS[policy]] if policy in POLICY_FINALIZERS else kept
-    return finalizers if set(wanted) == set(finalizers) else wanted
+    kept = [finalizer for finalizer in finalizers if finalizer not in POLICY_FINALIZERS.values()]
+    expected = [*kept, POLICY_FINALIZERS[policy]] if policy in POLICY_FINALIZERS else kept
+    return finalizers if set(expected) == set(finalizers) else expected
 
 
 async def _live(subject: RegistrySubject, script: list[tuple[Any, ...]]) -> None:

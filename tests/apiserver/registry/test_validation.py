@@ -22,7 +22,7 @@ from sampan.apiserver.registry.validation import cidr_warnings, ip_warnings, val
     ],
 )
 def test_addresses_that_no_endpoint_has(text: str, fault: str) -> None:
-    assert [found.detail for found in validate_endpoint_ip(text, "ip")] == ([fault] if fault else [])
+    assert [error.detail for error in validate_endpoint_ip(text, "ip")] == ([fault] if fault else [])
 
 
 @pytest.mark.parametrize(

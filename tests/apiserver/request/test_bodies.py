@@ -132,12 +132,12 @@ def test_what_is_no_object_of_the_kind(body: bytes, message: str) -> None:
 
 def test_unknown_and_repeated_fields() -> None:
     body = b'{"metadata":{"name":"a","of":1},"data":{"k":"v"},"data":{"k":"w"}}'
-    told = ['unknown field "metadata.of"', 'duplicate field "data"']
+    expected = ['unknown field "metadata.of"', 'duplicate field "data"']
     obj, warnings = _read(body)
-    assert (obj.data, warnings) == ({"k": "w"}, told)
+    assert (obj.data, warnings) == ({"k": "w"}, expected)
     assert _read(body, validation="Ignore")[1] == []
     subject = 'ConfigMap in version "v1" cannot be handled as a ConfigMap'
-    assert _refused(body, validation="Strict") == f"{subject}: strict decoding error: {', '.join(told)}"
+    assert _refused(body, validation="Strict") == f"{subject}: strict decoding error: {', '.join(expected)}"
 
 
 def test_keys_that_yaml_has_twice_are_one_error_and_many_warnings() -> None:
@@ -145,9 +145,9 @@ def test_keys_that_yaml_has_twice_are_one_error_and_many_warnings() -> None:
     lines = ['line 3: key "data" already set in map', 'line 4: key "data" already set in map']
     obj, warnings = _read(body, YAML)
     assert (obj.data, warnings) == ({"k": "x"}, [*lines, 'unknown field "metadata.of"'])
-    told = "yaml: unmarshal errors:\n" + "\n".join(f"  {line}" for line in lines)
+    expected = "yaml: unmarshal errors:\n" + "\n".join(f"  {line}" for line in lines)
     message = _refused(body, YAML, validation="Strict")
-    assert message.endswith(f'strict decoding error: {told}, unknown field "metadata.of"')
+    assert message.endswith(f'strict decoding error: {expected}, unknown field "metadata.of"')
 
 
 def test_custom_objects_are_pruned_and_completed() -> None:
@@ -163,16 +163,16 @@ def test_custom_objects_without_metadata_have_an_empty_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "expected"),
     [
         (b"{}", {}),
         (b'{"kind":"DeleteOptions","apiVersion":"any/v9","gracePeriodSeconds":3}', {"gracePeriodSeconds": 3}),
         (b'{"preconditions":{"uid":"u"},"unheard":1}', {"preconditions": {"uid": "u"}}),
     ],
 )
-def test_delete_options(body: bytes, found: dict[str, Any]) -> None:
+def test_delete_options(body: bytes, expected: dict[str, Any]) -> None:
     value = bodies.read_delete_options(_call(body))
-    assert {key: part for key, part in value.items() if key not in ("kind", "apiVersion")} == found
+    assert {key: part for key, part in value.items() if key not in ("kind", "apiVersion")} == expected
 
 
 @pytest.mark.parametrize(

@@ -51,13 +51,13 @@ def test_a_text_that_no_header_can_carry_is_dropped() -> None:
 
 def test_a_source_of_endless_warnings_is_not_exhausted() -> None:
     """An attacker who can have n^2 warnings computed does not get them computed."""
-    made = 0
+    calls = 0
 
     def endless() -> Iterator[str]:
-        nonlocal made
+        nonlocal calls
         while True:
-            made += 1
-            yield f"{made} " + "x" * 100
+            calls += 1
+            yield f"{calls} " + "x" * 100
 
     warnings = Warnings()
     nothing: Any = None
@@ -66,7 +66,7 @@ def test_a_source_of_endless_warnings_is_not_exhausted() -> None:
     )
     ctx.warn_all(endless())
     assert warnings.is_full
-    assert made < 100
+    assert calls < 100
 
 
 def test_a_log_line_about_a_request_has_no_query() -> None:

@@ -11,7 +11,7 @@ from sampan.machinery import errors
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "parsed"),
     [
         ("", options.WriteOptions()),
         ("dryRun=All", options.WriteOptions(dry_run=True)),
@@ -21,9 +21,9 @@ from sampan.machinery import errors
         ("unheard=of", options.WriteOptions()),
     ],
 )
-def test_options_of_writes(query: str, found: options.WriteOptions) -> None:
+def test_options_of_writes(query: str, parsed: options.WriteOptions) -> None:
     for kind in ("CreateOptions", "UpdateOptions", "PatchOptions"):
-        assert options.write_options(kind, Query(query)) == found
+        assert options.write_options(kind, Query(query)) == parsed
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_options_of_writes(query: str, found: options.WriteOptions) -> None:
         ),
     ],
 )
-def test_faults_of_options(query: str, fault: str) -> None:
+def test_errors_of_options(query: str, fault: str) -> None:
     with pytest.raises(errors.Invalid) as refused:
         options.write_options("CreateOptions", Query(query))
     assert refused.value.message == f'CreateOptions.meta.k8s.io "" is invalid: {fault}'
@@ -60,12 +60,12 @@ def test_options_of_patches(query: str, is_apply: bool, fault: str) -> None:
 
 
 def test_apply_may_be_forced() -> None:
-    found = options.write_options("PatchOptions", Query("fieldManager=me&force=maybe"), is_apply=True)
-    assert (found.field_manager, found.force) == ("me", True)
+    parsed = options.write_options("PatchOptions", Query("fieldManager=me&force=maybe"), is_apply=True)
+    assert (parsed.field_manager, parsed.force) == ("me", True)
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected"),
     [
         ("", {}),
         ("gracePeriodSeconds=0", {"grace_period_seconds": 0}),
@@ -74,8 +74,8 @@ def test_apply_may_be_forced() -> None:
         ("orphanDependents=false", {"orphan_dependents": False}),
     ],
 )
-def test_options_of_deletions(query: str, found: dict[str, Any]) -> None:
-    assert options.delete_options_of_query(Query(query)) == DeleteOptions(**found)
+def test_options_of_deletions(query: str, expected: dict[str, Any]) -> None:
+    assert options.delete_options_of_query(Query(query)) == DeleteOptions(**expected)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_options_of_deletions(query: str, found: dict[str, Any]) -> None:
         ({"dryRun": ["No"]}, 'dryRun: Unsupported value: ["No"]: supported values: "All"'),
     ],
 )
-def test_faults_of_deletions(value: dict[str, Any], fault: str) -> None:
+def test_errors_of_deletions(value: dict[str, Any], fault: str) -> None:
     with pytest.raises(errors.Invalid) as refused:
         options.checked_delete_options(value)
     assert refused.value.message == f'DeleteOptions.meta.k8s.io "" is invalid: {fault}'

@@ -151,16 +151,16 @@ def test_custom_results_that_are_no_objects(value: dict[str, Any]) -> None:
 
 
 UNKNOWN = {"metadata": {"of": 1}, "spec": {"containers": [{"name": "c", "image": "i", "colour": 1}]}}
-TOLD = ['unknown field "metadata.of"', 'unknown field "spec.containers[0].colour"']
+WARNINGS = ['unknown field "metadata.of"', 'unknown field "spec.containers[0].colour"']
 
 
 @pytest.mark.parametrize("media", [MERGE_PATCH, STRATEGIC_PATCH])
 def test_unknown_fields(media: str) -> None:
-    assert _apply(media, UNKNOWN)[1] == TOLD
+    assert _apply(media, UNKNOWN)[1] == WARNINGS
     assert _apply(media, UNKNOWN, validation="Ignore")[1] == []
     with pytest.raises(errors.Invalid) as refused:
         _apply(media, UNKNOWN, validation="Strict")
-    assert refused.value.message.endswith(f"strict decoding error: {', '.join(TOLD)}")
+    assert refused.value.message.endswith(f"strict decoding error: {', '.join(WARNINGS)}")
     if media == STRATEGIC_PATCH:
         shown = "map[metadata:map[of:1] spec:map[containers:[map[colour:1 image:i name:c]]]]"
         assert f'patch: Invalid value: "{shown}"' in refused.value.message

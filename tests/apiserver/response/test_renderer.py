@@ -30,8 +30,8 @@ def test_bytes_go_through() -> None:
             await _some(ask)
             item = ask.registry.open_store(_configmaps(ask)).cacher.peek("a", "c0")
             assert item is not None
-            one = await ask.get(f"{CONFIGMAPS}/c0")
-            assert (one.content_type, one.body) == (JSON, item.raw + b"\n")
+            reply = await ask.get(f"{CONFIGMAPS}/c0")
+            assert (reply.content_type, reply.body) == (JSON, item.raw + b"\n")
             many = await ask.get(CONFIGMAPS)
             assert many.body.startswith(b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"')
             assert many.body.endswith(b"]}\n")
@@ -112,17 +112,17 @@ def test_metadata_alone() -> None:
         async with asking() as ask:
             await _some(ask)
             whole = (await ask.get(f"{CONFIGMAPS}/c0")).json
-            one = (await ask.get(f"{CONFIGMAPS}/c0", accept=PARTIAL.format(""))).json
+            document = (await ask.get(f"{CONFIGMAPS}/c0", accept=PARTIAL.format(""))).json
             title = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-            assert one == {**title, "metadata": whole["metadata"]}
+            assert document == {**title, "metadata": whole["metadata"]}
             many = (await ask.get(f"{CONFIGMAPS}?limit=1", accept=PARTIAL.format("List"))).json
-            assert many["items"] == [one]
+            assert many["items"] == [document]
             assert many["metadata"]["remainingItemCount"] == 2
             none = (await ask.get(f"{CONFIGMAPS}?labelSelector=x", accept=PARTIAL.format("List"))).json
             assert none["items"] is None
             as_protobuf = PARTIAL.format("List").replace("json", "vnd.kubernetes.protobuf")
             message = await ask.get(f"{CONFIGMAPS}?limit=1", accept=as_protobuf)
-            assert protobuf.decode(message.body)["items"][0]["metadata"] == one["metadata"]
+            assert protobuf.decode(message.body)["items"][0]["metadata"] == document["metadata"]
 
     run(check())
 
@@ -160,15 +160,15 @@ def test_lists_in_another_version_than_the_stored_one() -> None:
             metric = {"type": "Resource", "resource": {"name": "cpu", "target": utilization}}
             spec = {"maxReplicas": 3, "scaleTargetRef": target, "metrics": [metric]}
             await ask.create(HPAS.format("v2"), {"metadata": {"name": "h"}, "spec": spec})
-            found = (await ask.get(HPAS.format("v1"))).json
-            assert (found["kind"], found["apiVersion"]) == ("HorizontalPodAutoscalerList", "autoscaling/v1")
-            (item,) = found["items"]
+            document = (await ask.get(HPAS.format("v1"))).json
+            assert (document["kind"], document["apiVersion"]) == ("HorizontalPodAutoscalerList", "autoscaling/v1")
+            (item,) = document["items"]
             assert "kind" not in item
             assert item["spec"]["targetCPUUtilizationPercentage"] == 60
             message = await ask.get(HPAS.format("v1"), accept=PROTOBUF)
             assert protobuf.decode(message.body)["items"][0]["spec"] == item["spec"]
             pretty = await ask.get(HPAS.format("v1") + "?pretty=true")
-            assert pretty.json == found
+            assert pretty.json == document
             _, frames = await ask.watch(HPAS.format("v1") + "?watch=true&resourceVersion=0", 1)
             event = msgspec.json.decode(frames)
             assert event["object"]["apiVersion"] == "autoscaling/v1"

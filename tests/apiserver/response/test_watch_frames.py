@@ -100,8 +100,8 @@ def test_a_watch_ends_with_its_reason_in_its_own_form() -> None:
         async with asking() as ask:
             for accept in ("", "application/vnd.kubernetes.protobuf", TABLE):
                 call = ask.call("GET", WATCH, b"", {"accept": accept})
-                answer: Any = await ask.pipeline.serve_as(call)
-                raw = ask.renderer.frames(answer, call).error(errors.expired("too old").status)
+                response: Any = await ask.pipeline.serve_as(call)
+                raw = ask.renderer.frames(response, call).error(errors.expired("too old").status)
                 event = protobuf.unframe(raw)[0] if "protobuf" in accept else msgspec.json.decode(raw)
                 assert event["type"] == "ERROR"
                 assert event["object"]["reason"] == "Expired"
@@ -128,8 +128,8 @@ def test_yaml_and_wrong_wishes_are_refused() -> None:
                 (TABLE, "&includeObject=Part", "Unable to convert to Table as requested"),
             ):
                 call = ask.call("GET", WATCH + query, b"", {"accept": accept})
-                answer: Any = await ask.pipeline.serve_as(call)
+                response: Any = await ask.pipeline.serve_as(call)
                 with pytest.raises(errors.ApiError, match=message):
-                    ask.renderer.frames(answer, call)
+                    ask.renderer.frames(response, call)
 
     run(check())

@@ -97,11 +97,11 @@ def test_generic_columns() -> None:
             empty = (await ask.get(CONFIGMAPS, accept=TABLE)).json
             assert empty["rows"] is None
             await _two(ask)
-            found = (await ask.get(CONFIGMAPS, accept=TABLE)).json
-            assert [column["name"] for column in found["columnDefinitions"]] == ["Name", "Created At"]
+            document = (await ask.get(CONFIGMAPS, accept=TABLE)).json
+            assert [column["name"] for column in document["columnDefinitions"]] == ["Name", "Created At"]
             created = times.format_time(ask.server.clock.now())
-            assert _rows(found) == [["x", created], ["y", created]]
-            assert found["metadata"] == (await ask.get(CONFIGMAPS)).json["metadata"]
+            assert _rows(document) == [["x", created], ["y", created]]
+            assert document["metadata"] == (await ask.get(CONFIGMAPS)).json["metadata"]
 
     run(check())
 
@@ -115,7 +115,7 @@ def _configmaps(ask: Asking) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("include", "wanted"),
+    ("include", "expected"),
     [
         ("", {"kind", "apiVersion", "metadata"}),
         ("Metadata", {"kind", "apiVersion", "metadata"}),
@@ -123,19 +123,19 @@ def _configmaps(ask: Asking) -> Any:
         ("None", None),
     ],
 )
-def test_rows_carry_what_is_asked_for(include: str, wanted: set[str] | None) -> None:
+def test_rows_carry_what_is_asked_for(include: str, expected: set[str] | None) -> None:
     async def check() -> None:
         async with asking() as ask:
             ask.registry.set_behaviour(_configmaps(ask), ResourceBehaviour(strategy=_Own()))
             assert (await ask.get(CONFIGMAPS, accept=TABLE)).json["rows"] == []
             await _two(ask)
             for path in (CONFIGMAPS, f"{CONFIGMAPS}/x"):
-                found = (await ask.get(f"{path}?includeObject={include}", accept=TABLE)).json
-                assert (found["kind"], found["apiVersion"]) == ("Table", "meta.k8s.io/v1")
-                assert _rows(found)[0] == ["x", 1, "0s"]
-                carried = found["rows"][0]["object"]
-                assert (carried and set(carried)) == wanted
-                if wanted:
+                document = (await ask.get(f"{path}?includeObject={include}", accept=TABLE)).json
+                assert (document["kind"], document["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+                assert _rows(document)[0] == ["x", 1, "0s"]
+                carried = document["rows"][0]["object"]
+                assert (carried and set(carried)) == expected
+                if expected:
                     assert carried["metadata"]["labels"] == {"l": "x"}
                     assert carried["kind"] == ("ConfigMap" if include == "Object" else "PartialObjectMetadata")
 
@@ -146,10 +146,10 @@ def test_a_page_of_a_table_and_the_older_version() -> None:
     async def check() -> None:
         async with asking() as ask:
             await _two(ask)
-            found = (await ask.get(f"{CONFIGMAPS}?limit=1", accept=TABLE.replace("v=v1;", "v=v1beta1;"))).json
-            assert found["apiVersion"] == found["rows"][0]["object"]["apiVersion"] == "meta.k8s.io/v1beta1"
-            assert found["metadata"]["remainingItemCount"] == 1
-            assert found["metadata"]["continue"]
+            document = (await ask.get(f"{CONFIGMAPS}?limit=1", accept=TABLE.replace("v=v1;", "v=v1beta1;"))).json
+            assert document["apiVersion"] == document["rows"][0]["object"]["apiVersion"] == "meta.k8s.io/v1beta1"
+            assert document["metadata"]["remainingItemCount"] == 1
+            assert document["metadata"]["continue"]
 
     run(check())
 
@@ -157,10 +157,10 @@ def test_a_page_of_a_table_and_the_older_version() -> None:
 def test_tables_answer_writes_too_and_failures_stay_statuses() -> None:
     async def check() -> None:
         async with asking() as ask:
-            made = await ask.create(CONFIGMAPS, {"metadata": {"name": "x"}}, accept=TABLE)
-            assert made.json["kind"] == "Table"
+            reply = await ask.create(CONFIGMAPS, {"metadata": {"name": "x"}}, accept=TABLE)
+            assert reply.json["kind"] == "Table"
             version = (await ask.get(f"{CONFIGMAPS}/x")).json["metadata"]["resourceVersion"]
-            assert made.json["metadata"] == {"resourceVersion": version}
+            assert reply.json["metadata"] == {"resourceVersion": version}
             missing = await ask.get(f"{CONFIGMAPS}/none", accept=TABLE)
             assert (missing.code, missing.json["kind"]) == (404, "Status")
             wrong = await ask.get(f"{CONFIGMAPS}?includeObject=Some", accept=TABLE)
@@ -177,8 +177,8 @@ def test_a_table_as_yaml() -> None:
     async def check() -> None:
         async with asking() as ask:
             await _two(ask)
-            found = await ask.get(f"{CONFIGMAPS}/x", accept=TABLE.replace("json", "yaml"))
-            assert found.content_type == "application/yaml"
-            assert b"kind: Table\n" in found.body
+            reply = await ask.get(f"{CONFIGMAPS}/x", accept=TABLE.replace("json", "yaml"))
+            assert reply.content_type == "application/yaml"
+            assert b"kind: Table\n" in reply.body
 
     run(check())

@@ -47,14 +47,14 @@ class Issuer:
         return web.json_response({"keys": [_jwk(name, key) for name, key in self.keys.items()]})
 
     def token(self, clock: VirtualClock, name: str = "one", **more: Any) -> str:
-        said = {"iss": self.url, "sub": "ann", "aud": "kube", "exp": clock.now() + 600, **more}
+        fields = {"iss": self.url, "sub": "ann", "aud": "kube", "exp": clock.now() + 600, **more}
         algorithm = "ES256" if self.keys[name] is CURVE else "RS256"
-        return jwt.encode(said, self.keys[name], algorithm=algorithm, headers={"kid": name})
+        return jwt.encode(fields, self.keys[name], algorithm=algorithm, headers={"kid": name})
 
 
 def _jwk(name: str, key: Any) -> dict[str, Any]:
-    made = jwt.algorithms.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
-    return {**made.to_jwk(key.public_key(), as_dict=True), "kid": name, "use": "sig"}
+    algorithm = jwt.algorithms.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
+    return {**algorithm.to_jwk(key.public_key(), as_dict=True), "kid": name, "use": "sig"}
 
 
 def issuer_of(there: Outside, **more: Any) -> JwtIssuer:
@@ -74,10 +74,10 @@ def with_issuer(tmp_path: Path, work: Any, **more: Any) -> None:
 def test_a_token_names_its_user(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
         token = issuer.token(clock, groups=["a", "b"], uid="7", jti="j", hd="example.com")
-        found = await tokens.authenticate_token(token)
-        assert found is not None
+        authenticated = await tokens.authenticate_token(token)
+        assert authenticated is not None
         extra = {"authentication.kubernetes.io/credential-id": ("JTI=j",)}
-        assert found.user == UserInfo("oidc:ann", "7", ("g:a", "g:b", "system:authenticated"), extra)
+        assert authenticated.user == UserInfo("oidc:ann", "7", ("g:a", "g:b", "system:authenticated"), extra)
         await tokens.authenticate_token(token)
         assert issuer.asked == ["/.well-known/openid-configuration", "/keys"]
         with pytest.raises(TokenError, match="required claim hd value"):
@@ -167,8 +167,8 @@ def test_algorithms_that_are_not_wanted(tmp_path: Path) -> None:
         issuer.keys["curve"] = CURVE
         with pytest.raises(TokenError, match="unsupported algorithm"):
             await tokens.authenticate_token(issuer.token(clock, "curve"))
-        said = {"iss": issuer.url, "sub": "root", "aud": "kube", "exp": clock.now() + 600}
-        assert await tokens.authenticate_token(jwt.encode(said, "", algorithm="none")) is None
+        fields = {"iss": issuer.url, "sub": "root", "aud": "kube", "exp": clock.now() + 600}
+        assert await tokens.authenticate_token(jwt.encode(fields, "", algorithm="none")) is None
 
     with_issuer(tmp_path, work, algorithms=("RS256",))
 
@@ -213,16 +213,16 @@ JWT = """jwt:
 """
 
 
-def written(folder: Path, text: str) -> Path:
-    file = folder / "authn.yaml"
+def written(directory: Path, text: str) -> Path:
+    file = directory / "authn.yaml"
     file.write_text(text)
     return file
 
 
 def test_the_file(tmp_path: Path) -> None:
     text = HEAD + JWT + "anonymous: {enabled: true, conditions: [{path: /healthz}]}"
-    found = read_authentication(written(tmp_path, text))
-    assert list(found.issuers) == [
+    authentication = read_authentication(written(tmp_path, text))
+    assert list(authentication.issuers) == [
         JwtIssuer(
             url="https://i",
             audiences=("a", "b"),
@@ -232,7 +232,7 @@ def test_the_file(tmp_path: Path) -> None:
             required={"hd": "example.com"},
         )
     ]
-    assert (found.allows_anonymous, found.anonymous_paths) == (True, ("/healthz",))
+    assert (authentication.allows_anonymous, authentication.anonymous_paths) == (True, ("/healthz",))
 
 
 @pytest.mark.parametrize(
@@ -258,23 +258,26 @@ def test_faulty_files(tmp_path: Path, text: str, fault: str) -> None:
 
 async def test_a_file_is_followed(tmp_path: Path) -> None:
     clock, file = VirtualClock(), written(tmp_path, HEAD)
-    seen: list[int] = []
-    followed = ReloadingFile(
-        file, read=read_authentication, use=lambda found: seen.append(len(found.issuers)), clock=clock
+    counts: list[int] = []
+    reloading = ReloadingFile(
+        file,
+        read=read_authentication,
+        use=lambda authentication: counts.append(len(authentication.issuers)),
+        clock=clock,
     )
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(followed.run())
+        task = group.create_task(reloading.run())
         await clock.advance(INTERVAL_S * 2)
-        assert seen == []
+        assert counts == []
         file.write_text(HEAD + JWT)
         await clock.advance(INTERVAL_S)
-        assert seen == [1]
+        assert counts == [1]
         file.write_text(HEAD + "jwt: [{}]")
         await clock.advance(INTERVAL_S)
         file.unlink()
         await clock.advance(INTERVAL_S)
-        assert seen == [1], "what cannot be used changes nothing"
+        assert counts == [1], "what cannot be used changes nothing"
         file.write_text(HEAD)
         await clock.advance(INTERVAL_S)
-        assert seen == [1, 0]
+        assert counts == [1, 0]
         task.cancel()

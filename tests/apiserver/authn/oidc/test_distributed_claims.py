@@ -54,9 +54,9 @@ def test_they_are_fetched(tmp_path: Path) -> None:
     async def work(keeper: Keeper, tokens: OidcTokens) -> None:
         token = keeper.pointing()
         for _ in range(2):
-            found = await tokens.authenticate_token(token)
-            assert found is not None
-            assert found.user.groups == ("g:a", "g:b", "system:authenticated")
+            authenticated = await tokens.authenticate_token(token)
+            assert authenticated is not None
+            assert authenticated.user.groups == ("g:a", "g:b", "system:authenticated")
         assert keeper.asked.count("Bearer door") == 1, "what a token said is kept"
 
     with_keeper(tmp_path, work)
@@ -65,9 +65,9 @@ def test_they_are_fetched(tmp_path: Path) -> None:
 def test_those_in_the_token_go_first(tmp_path: Path) -> None:
     async def work(keeper: Keeper, tokens: OidcTokens) -> None:
         token = keeper.token(keeper.clock, groups=["own"], _claim_names=NAMES, _claim_sources={})
-        found = await tokens.authenticate_token(token)
-        assert found is not None
-        assert found.user.groups == ("g:own", "system:authenticated")
+        authenticated = await tokens.authenticate_token(token)
+        assert authenticated is not None
+        assert authenticated.user.groups == ("g:own", "system:authenticated")
         assert "Bearer door" not in keeper.asked
 
     with_keeper(tmp_path, work)

@@ -30,7 +30,7 @@ CLAIMS: dict[str, Any] = {
 }
 
 
-def config(folder: Path, *, rules: list[Any] | None = None, users: list[Any] | None = None, **mappings: Any) -> Path:
+def config(directory: Path, *, rules: list[Any] | None = None, users: list[Any] | None = None, **mappings: Any) -> Path:
     username = {"expression": "claims.sub"}
     jwt = {
         "issuer": {"url": "https://i", "audiences": ["kube"]},
@@ -39,16 +39,16 @@ def config(folder: Path, *, rules: list[Any] | None = None, users: list[Any] | N
         "userValidationRules": users or [],
     }
     kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration", "jwt": [jwt]}
-    return written(folder, yaml.safe_dump(msgspec.to_builtins(kind)))
+    return written(directory, yaml.safe_dump(msgspec.to_builtins(kind)))
 
 
-def issuer(folder: Path, **more: Any) -> JwtIssuer:
-    (found,) = read_authentication(config(folder, **more)).issuers
-    return found
+def issuer(directory: Path, **more: Any) -> JwtIssuer:
+    (issuer,) = read_authentication(config(directory, **more)).issuers
+    return issuer
 
 
 def test_a_user_made_of_expressions(tmp_path: Path) -> None:
-    made = issuer(
+    configured = issuer(
         tmp_path,
         username={"expression": '"oidc:" + claims.sub'},
         groups={"expression": 'claims.roles.split(",")'},
@@ -69,7 +69,7 @@ def test_a_user_made_of_expressions(tmp_path: Path) -> None:
         ],
     )
     extra = {CREDENTIAL: ("JTI=j",), "example.com/pod": ("u1",), "example.com/many": ("b",)}
-    assert claims_of.user_of(CLAIMS, made, UNLIMITED_COST) == UserInfo(
+    assert claims_of.user_of(CLAIMS, configured, UNLIMITED_COST) == UserInfo(
         "oidc:ann", "2000", ("dev", "ops", AUTHENTICATED), extra
     )
 
@@ -116,9 +116,9 @@ def test_a_user_made_of_expressions(tmp_path: Path) -> None:
     ],
 )
 def test_whom_expressions_refuse(tmp_path: Path, more: dict[str, Any], fault: str) -> None:
-    made = issuer(tmp_path, **more)
+    new_issuer = issuer(tmp_path, **more)
     with pytest.raises(TokenError, match=re.escape(fault)):
-        claims_of.user_of(CLAIMS, made, UNLIMITED_COST)
+        claims_of.user_of(CLAIMS, new_issuer, UNLIMITED_COST)
 
 
 @pytest.mark.parametrize(
@@ -183,5 +183,8 @@ def test_email_is_believed_where_its_verification_is_looked_at(tmp_path: Path) -
         {"username": {"expression": "claims.?email_verified.orValue(false) ? claims.email : claims.sub"}},
         {"username": {"expression": "claims.email"}, "rules": [{"expression": "claims.email_verified == true"}]},
     ):
-        made = issuer(tmp_path, **more)
-        assert claims_of.user_of({**CLAIMS, "email": "a@b", "email_verified": True}, made, UNLIMITED_COST).name == "a@b"
+        new_issuer = issuer(tmp_path, **more)
+        assert (
+            claims_of.user_of({**CLAIMS, "email": "a@b", "email_verified": True}, new_issuer, UNLIMITED_COST).name
+            == "a@b"
+        )

@@ -64,7 +64,7 @@ def judged(*questions: Attributes) -> list[tuple[bool, str]]:
             await fill(asks)
             authorizer = NodeAuthorizer(relations=NodeGraph(registry=asks.registry))
             decisions = [await _waited_for(authorizer.authorize(question)) for question in questions]
-            return [(found.decision is AuthzDecision.ALLOW, found.reason) for found in decisions]
+            return [(decision.decision is AuthzDecision.ALLOW, decision.reason) for decision in decisions]
 
     return run(work())
 
@@ -87,10 +87,10 @@ def test_what_the_pods_of_a_node_use_is_open_to_it_and_to_no_other() -> None:
     ]
     assert [allowed for allowed, _ in judged(*used)] == [True] * len(used)
     others = [
-        Attributes(user=OTHER, verb=one.verb, resource=one.resource, subresource=one.subresource)
-        if not one.namespace
-        else of_ns(one.verb, one.whole_resource, one.name, OTHER)
-        for one in used
+        Attributes(user=OTHER, verb=attributes.verb, resource=attributes.resource, subresource=attributes.subresource)
+        if not attributes.namespace
+        else of_ns(attributes.verb, attributes.whole_resource, attributes.name, OTHER)
+        for attributes in used
     ]
     assert not any(allowed for allowed, _ in judged(*others))
 

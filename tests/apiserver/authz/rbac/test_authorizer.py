@@ -82,7 +82,7 @@ def test_the_reason_names_binding_role_and_subject() -> None:
     assert authorizer.authorize(asked("get", "pods", namespace="ns")).reason == reason
 
 
-def test_a_missing_role_is_told() -> None:
+def test_a_missing_role_is_reported() -> None:
     index = index_of(binding("b", "gone", "User ann"), binding("c", "lost", "User ann", namespace="ns", kind="Role"))
     decision = RbacAuthorizer(index=index).authorize(asked("get", "pods", namespace="ns"))
     gone, lost = (f'{kind}.rbac.authorization.k8s.io "{name}" not found' for kind, name in _MISSING)
@@ -128,14 +128,14 @@ def test_the_index_decides_as_the_definition_does(rules: list[PolicyRule], words
     verb, group, resource, name = words
     question = asked(verb, f"{resource}/x" if sub else resource, group=group, name=name)
     index = index_of(role("r", *rules), binding("b", "r", "User ann"))
-    assert is_allowed(index, question) is any(_allows(one, question) for one in rules)
+    assert is_allowed(index, question) is any(_allows(rule, question) for rule in rules)
 
 
-def _allows(one: PolicyRule, question: Attributes) -> bool:
+def _allows(rule: PolicyRule, question: Attributes) -> bool:
     resources = {"*", question.whole_resource} | ({f"*/{question.subresource}"} if question.subresource else set())
     return (
-        bool({"*", question.verb} & set(one.verbs or ()))
-        and bool({"*", question.group} & set(one.apiGroups))
-        and bool(resources & set(one.resources))
-        and (not one.resourceNames or question.name in one.resourceNames)
+        bool({"*", question.verb} & set(rule.verbs or ()))
+        and bool({"*", question.group} & set(rule.apiGroups))
+        and bool(resources & set(rule.resources))
+        and (not rule.resourceNames or question.name in rule.resourceNames)
     )

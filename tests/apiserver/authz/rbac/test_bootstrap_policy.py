@@ -16,8 +16,8 @@ USUAL = tuple(default_objects())
 def changed(kind: str, name: str) -> tuple[RbacIndex, Any]:
     """An index of the usual objects, one of which may be changed before it is put again."""
     index = index_of(*USUAL)
-    found: Any = index.get(kind, "", name)
-    return index, copy_of(found)
+    role: Any = index.get(kind, "", name)
+    return index, copy_of(role)
 
 
 def test_a_new_cluster_gets_all() -> None:
@@ -25,20 +25,20 @@ def test_a_new_cluster_gets_all() -> None:
 
 
 def test_a_cluster_that_has_all_gets_nothing() -> None:
-    found = plan_changes(index_of(*USUAL))
-    assert (found.create, found.update, found.recreate) == ([], [], [])
+    changes = plan_changes(index_of(*USUAL))
+    assert (changes.create, changes.update, changes.recreate) == ([], [], [])
 
 
 def test_rules_that_were_taken_away_come_back_and_those_that_were_added_stay() -> None:
     index, role = changed("ClusterRole", "system:discovery")
-    wanted, own = role.rules, rule("get", urls="/mine")
+    rules, own = role.rules, rule("get", urls="/mine")
     role.rules = [own]
     index.put(role)
     (update,) = plan_changes(index).update
     assert update.rules[0] == own
     index.put(update)
     assert plan_changes(index).update == []
-    assert {url for one in update.rules for url in one.nonResourceURLs} >= set(wanted[0].nonResourceURLs)
+    assert {url for rule in update.rules for url in rule.nonResourceURLs} >= set(rules[0].nonResourceURLs)
 
 
 def test_a_role_that_says_so_is_left_alone() -> None:

@@ -15,7 +15,7 @@ from tests.apiserver.authz.rbac_objects import rule
 
 
 @pytest.mark.parametrize(
-    ("held", "wanted", "lacking"),
+    ("held", "requested", "lacking"),
     [
         ([rule("get list", "pods")], rule("get", "pods"), []),
         ([rule("get", "pods")], rule("get list", "pods"), ['{APIGroups:[""], Resources:["pods"], Verbs:["list"]}']),
@@ -47,20 +47,20 @@ from tests.apiserver.authz.rbac_objects import rule
         ),
     ],
 )
-def test_what_is_missing(held: list[PolicyRule], wanted: PolicyRule, lacking: list[str]) -> None:
-    found = policy_rules.uncovered_rules(held, [wanted])
-    assert found.is_complete
-    assert [policy_rules.described(part) for part in found.rules] == lacking
+def test_what_is_missing(held: list[PolicyRule], requested: PolicyRule, lacking: list[str]) -> None:
+    uncovered = policy_rules.uncovered_rules(held, [requested])
+    assert uncovered.is_complete
+    assert [policy_rules.described(part) for part in uncovered.rules] == lacking
 
 
 # -- the same as taking the wanted rules apart, atom by atom ---------------------------------------------------------
 
 
-def _atoms(wanted: PolicyRule) -> Iterator[PolicyRule]:
-    for group, resource, verb in product(wanted.apiGroups, wanted.resources, wanted.verbs or ()):
-        for names in [[name] for name in wanted.resourceNames] or [[]]:
+def _atoms(requested: PolicyRule) -> Iterator[PolicyRule]:
+    for group, resource, verb in product(requested.apiGroups, requested.resources, requested.verbs or ()):
+        for names in [[name] for name in requested.resourceNames] or [[]]:
             yield PolicyRule(verbs=[verb], apiGroups=[group], resources=[resource], resourceNames=names)
-    for url, verb in product(wanted.nonResourceURLs, wanted.verbs or ()):
+    for url, verb in product(requested.nonResourceURLs, requested.verbs or ()):
         yield PolicyRule(verbs=[verb], nonResourceURLs=[url])
 
 
@@ -84,20 +84,20 @@ def _holds(own: PolicyRule, atom: PolicyRule) -> bool:
     )
 
 
-def _told_atom_by_atom(held: list[PolicyRule], wanted: list[PolicyRule]) -> set[str]:
+def _told_atom_by_atom(held: list[PolicyRule], requested: list[PolicyRule]) -> set[str]:
     """As the real server does it: all atoms, then those that differ in their verbs put together."""
     urls: list[PolicyRule] = []
-    found: dict[tuple[str, ...], PolicyRule] = {}
-    for atom in (atom for want in wanted for atom in _atoms(want)):
+    rules: dict[tuple[str, ...], PolicyRule] = {}
+    for atom in (atom for want in requested for atom in _atoms(want)):
         if any(_holds(own, atom) for own in held):
             continue
         if atom.nonResourceURLs:
             urls.append(atom)
             continue
-        known = found.setdefault((atom.apiGroups[0], atom.resources[0], *atom.resourceNames), atom)
+        known = rules.setdefault((atom.apiGroups[0], atom.resources[0], *atom.resourceNames), atom)
         if known is not atom:
             known.verbs = [*(known.verbs or ()), *(atom.verbs or ())]
-    return {policy_rules.described(part) for part in (*urls, *found.values())}
+    return {policy_rules.described(part) for part in (*urls, *rules.values())}
 
 
 def _words(*words: str) -> st.SearchStrategy[list[str]]:
@@ -119,9 +119,9 @@ _RULES = st.lists(st.one_of(_RESOURCE_RULES, _RESOURCE_RULES, _URL_RULES), max_s
 
 @given(_RULES, _RULES)
 @settings(max_examples=500)
-def test_the_same_is_missing_as_atom_by_atom(held: list[PolicyRule], wanted: list[PolicyRule]) -> None:
-    found = policy_rules.uncovered_rules(held, wanted)
-    assert {policy_rules.described(part) for part in found.rules} == _told_atom_by_atom(held, wanted)
+def test_the_same_is_missing_as_atom_by_atom(held: list[PolicyRule], requested: list[PolicyRule]) -> None:
+    uncovered = policy_rules.uncovered_rules(held, requested)
+    assert {policy_rules.described(part) for part in uncovered.rules} == _told_atom_by_atom(held, requested)
 
 
 # -- rules that are made to be expensive -----------------------------------------------------------------------------
@@ -129,11 +129,11 @@ def test_the_same_is_missing_as_atom_by_atom(held: list[PolicyRule], wanted: lis
 
 def test_a_rule_that_names_billions_of_atoms_costs_what_its_words_cost() -> None:
     words = [f"w{number}" for number in range(2000)]
-    wanted = PolicyRule(verbs=words, apiGroups=words, resources=words, resourceNames=words)
-    assert not policy_rules.uncovered_rules([PolicyRule(verbs=["*"], apiGroups=["*"], resources=["*"])], [wanted])
-    found = policy_rules.uncovered_rules([rule("get", "pods")], [wanted])
-    assert not found.is_complete
-    assert sum(len(policy_rules.described(part)) for part in found.rules) < 2 * limits.MISSING_RULES_CHARACTERS
+    requested = PolicyRule(verbs=words, apiGroups=words, resources=words, resourceNames=words)
+    assert not policy_rules.uncovered_rules([PolicyRule(verbs=["*"], apiGroups=["*"], resources=["*"])], [requested])
+    uncovered = policy_rules.uncovered_rules([rule("get", "pods")], [requested])
+    assert not uncovered.is_complete
+    assert sum(len(policy_rules.described(part)) for part in uncovered.rules) < 2 * limits.MISSING_RULES_CHARACTERS
 
 
 def test_rules_made_to_be_compared_in_every_way_are_refused() -> None:

@@ -136,7 +136,7 @@ def binding(**fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_faults_of_new_ones(path: str, value: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[str]) -> None:
     assert faults_of_new(path, value) == faults
 
 

@@ -42,9 +42,9 @@ def test_port_ranges_that_cannot_be(ports: tuple[int, int]) -> None:
 @given(seed=st.integers())
 def test_a_search_finds_every_address_once(text: str, seed: int) -> None:
     network = ipaddress.ip_network(text)
-    found = list(node_ports.of_network(network, Random(seed)))
+    offsets = list(node_ports.of_network(network, Random(seed)))
     first, last = node_ports.usable(network)
-    assert sorted(found) == list(range(first, last + 1))
+    assert sorted(offsets) == list(range(first, last + 1))
 
 
 def test_neither_the_network_nor_the_broadcast_address_is_usable() -> None:
@@ -65,9 +65,9 @@ def test_the_lower_addresses_come_last(seed: int) -> None:
 
 @given(seed=st.integers())
 def test_the_lower_ports_come_last(seed: int) -> None:
-    found = list(node_ports.of_ports(range(30000, 32768), Random(seed)))
-    assert sorted(found) == list(range(30000, 32768))
-    assert set(found[-86:]) == set(range(30000, 30086))
+    ports = list(node_ports.of_ports(range(30000, 32768), Random(seed)))
+    assert sorted(ports) == list(range(30000, 32768))
+    assert set(ports[-86:]) == set(range(30000, 30086))
 
 
 def test_a_search_of_an_endless_network_begins_at_once() -> None:

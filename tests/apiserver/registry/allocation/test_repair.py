@@ -16,9 +16,9 @@ IP_ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
 
 
 async def taken(server: ApiServer) -> tuple[set[str], set[int]]:
-    _, found = await server.ask("GET", IP_ADDRESSES)
+    _, listed = await server.ask("GET", IP_ADDRESSES)
     ports = set(await server.registry.node_ports.change(lambda bitmap: bitmap))
-    return {item["metadata"]["name"] for item in found["items"]}, ports
+    return {item["metadata"]["name"] for item in listed["items"]}, ports
 
 
 def repairing(server: ApiServer) -> AllocationRepair:
@@ -28,8 +28,8 @@ def repairing(server: ApiServer) -> AllocationRepair:
 def test_what_no_service_holds_is_given_back_after_three_rounds(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         async with one() as server:
-            made = await server.make(f"{NAMESPACE}/services", SERVICE)
-            held = {made["spec"]["clusterIP"]}, {made["spec"]["ports"][0]["nodePort"]}
+            created = await server.make(f"{NAMESPACE}/services", SERVICE)
+            held = {created["spec"]["clusterIP"]}, {created["spec"]["ports"][0]["nodePort"]}
             await leak(server)
             repair = repairing(server)
             for _ in range(2):
@@ -66,10 +66,10 @@ async def test_addresses_of_others_are_left_alone() -> None:
 def test_what_a_service_holds_is_taken_for_it(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         async with one() as server:
-            made = await server.make(f"{NAMESPACE}/services", SERVICE)
+            created = await server.make(f"{NAMESPACE}/services", SERVICE)
             held = await taken(server)
             ctx = Context(registry=server.registry, user=ADMIN, now="")
-            await server.registry.addresses.release(ctx, made["spec"]["clusterIP"])
+            await server.registry.addresses.release(ctx, created["spec"]["clusterIP"])
             await server.registry.node_ports.release(held[1])
             assert await taken(server) == (set(), set())
             await repairing(server).repair()

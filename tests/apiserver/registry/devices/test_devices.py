@@ -24,9 +24,9 @@ def exactly(**fields: Any) -> dict[str, Any]:
     return claim({"name": "r", "exactly": {"deviceClassName": "gpu", **fields}})
 
 
-def devices(*found: dict[str, Any], **spec: Any) -> dict[str, Any]:
+def devices(*requests: dict[str, Any], **spec: Any) -> dict[str, Any]:
     pool = {"name": "p", "resourceSliceCount": 1}
-    return named(spec={"driver": "x.example.com", "pool": pool, "nodeName": "n", "devices": list(found), **spec})
+    return named(spec={"driver": "x.example.com", "pool": pool, "nodeName": "n", "devices": list(requests), **spec})
 
 
 def shared(policy: dict[str, Any]) -> dict[str, Any]:
@@ -148,14 +148,14 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
         ),
     ],
 )
-def test_faults_of_new_ones(path: str, value: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[str]) -> None:
     assert faults_of_new(path, value) == faults
 
 
 def test_defaults() -> None:
     async def work(cluster: Cluster) -> None:
-        made = await cluster.make(CLAIMS, exactly(tolerations=[{"key": "k"}]))
-        assert made["spec"]["devices"]["requests"][0]["exactly"] == {
+        created = await cluster.make(CLAIMS, exactly(tolerations=[{"key": "k"}]))
+        assert created["spec"]["devices"]["requests"][0]["exactly"] == {
             "allocationMode": "ExactCount",
             "count": 1,
             "deviceClassName": "gpu",
@@ -201,8 +201,8 @@ def test_parameters_of_claims_are_fixed_to_the_letter(value: Any) -> None:
 def test_expressions_of_selectors(expression: str, fault: str | None) -> None:
     at, value = "spec.selectors[0].cel.expression", expression.replace('"', '\\"')
     faults = [] if fault is None else [f'{at}: Invalid value: "{value}": {fault}']
-    wanted = named(spec={"selectors": [{"cel": {"expression": expression}}]})
-    assert [one.replace("\n", "\\n") for one in faults_of_new(CLASSES, wanted)] == faults
+    device_class = named(spec={"selectors": [{"cel": {"expression": expression}}]})
+    assert [message.replace("\n", "\\n") for message in faults_of_new(CLASSES, device_class)] == faults
 
 
 @pytest.mark.parametrize(
@@ -288,20 +288,20 @@ def test_the_status_of_a_claim(status: dict[str, Any], faults: list[str]) -> Non
     assert faults_of_change(CLAIMS, claim(), status, "/status") == faults
 
 
-def test_what_was_said_of_devices_that_are_given_back_is_forgotten() -> None:
+def test_statuses_of_devices_are_dropped_with_the_allocation() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(CLAIMS, claim())
         assert (await cluster.cells(CLAIMS))[0][:2] == ["a", "pending"]
         await cluster.patch(f"{CLAIMS}/a/status", allocated(devices=[STATUS], reservedFor=[USER]))
         assert (await cluster.cells(CLAIMS))[0][1] == "allocated,reserved"
         change = {"status": {"allocation": None, "reservedFor": None}}
-        made = (await cluster.patch(f"{CLAIMS}/a/status", change)).json
-        assert made["status"] == {}
+        patched = (await cluster.patch(f"{CLAIMS}/a/status", change)).json
+        assert patched["status"] == {}
 
     in_cluster(work)
 
 
-def test_a_name_of_a_driver_in_capitals_is_told() -> None:
+def test_a_driver_name_in_capitals_gets_a_warning() -> None:
     async def work(cluster: Cluster) -> None:
         assert await cluster.warnings(SLICES, devices(driver="X.example.com")) == [
             'spec.driver: driver names should be lowercase; "X.example.com" contains uppercase characters'

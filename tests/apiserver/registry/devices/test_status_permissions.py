@@ -188,7 +188,7 @@ def test_the_verb_is_that_of_the_request() -> None:
     assert refused(chain, request(JOE, "patch"), "allocate and tell of A") == faults
 
 
-def test_what_an_authorizer_says_is_told() -> None:
+def test_the_reason_of_the_authorizer_is_reported() -> None:
     class Silent:
         def authorize(self, attributes: Attributes) -> AuthzResult:
             return AuthzResult(AuthzDecision.NO_OPINION, "nobody asked", "no answer")

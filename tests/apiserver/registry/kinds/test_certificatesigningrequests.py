@@ -24,8 +24,8 @@ NAME = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a")])
 def certificate() -> bytes:
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
-    made = x509.CertificateBuilder(NAME, NAME, key.public_key(), 1, now, now + timedelta(days=1))
-    return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    builder = x509.CertificateBuilder(NAME, NAME, key.public_key(), 1, now, now + timedelta(days=1))
+    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
 def encoded(text: bytes) -> str:
@@ -71,8 +71,8 @@ def test_names_of_signers(name: str, start: str) -> None:
 
 def test_each_path_writes_its_own_part() -> None:
     async def work(cluster: Cluster) -> None:
-        made = await cluster.make(PATH, {**VALUE, "status": {"conditions": [APPROVED]}})
-        assert (made["spec"]["username"], made["status"]) == ("admin", {})
+        created = await cluster.make(PATH, {**VALUE, "status": {"conditions": [APPROVED]}})
+        assert (created["spec"]["username"], created["status"]) == ("admin", {})
         added = {"status": {"conditions": [APPROVED]}}
         assert told(await cluster.patch(f"{PATH}/a/status", added)) == [
             'status.conditions: Forbidden: updates may not add a condition of type "Approved"'
@@ -103,14 +103,14 @@ def test_a_certificate_is_issued_once() -> None:
     in_cluster(work)
 
 
-def test_the_verdict_is_not_changed_by_who_issues() -> None:
+def test_the_approval_is_not_changed_by_the_issuer() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(PATH, VALUE)
         approved = (await cluster.patch(f"{PATH}/a/approval", {"status": {"conditions": [APPROVED]}})).json
         other: dict[str, Any] = {**APPROVED, "reason": "Other"}
         failed = {"type": "Failed", "status": "True"}
-        made = (await cluster.patch(f"{PATH}/a/status", {"status": {"conditions": [other, failed]}})).json
-        assert made["status"]["conditions"][0] == approved["status"]["conditions"][0]
+        patched = (await cluster.patch(f"{PATH}/a/status", {"status": {"conditions": [other, failed]}})).json
+        assert patched["status"]["conditions"][0] == approved["status"]["conditions"][0]
         assert (await cluster.cells(PATH))[0][-1] == "Approved,Failed"
 
     in_cluster(work)

@@ -80,7 +80,7 @@ def test_names_with_and_without_a_signer() -> None:
         assert (await cluster.send("GET", f"{PATH}/example.com:s:v1")).code == 200
         assert await cluster.cells(PATH) == [["example.com:s:v1", "example.com/s"], ["plain", "<none>"]]
         chosen = (await cluster.send("GET", f"{PATH}?fieldSelector=spec.signerName%3Dexample.com%2Fs")).json
-        assert [one["metadata"]["name"] for one in chosen["items"]] == ["example.com:s:v1"]
+        assert [obj["metadata"]["name"] for obj in chosen["items"]] == ["example.com:s:v1"]
         changed = await cluster.patch(f"{PATH}/example.com:s:v1", {"spec": {"trustBundle": ANCHOR + OTHER}})
         assert changed.code == 200
         moved = await cluster.patch(f"{PATH}/plain", {"spec": {"signerName": "example.com/s"}})
@@ -115,8 +115,8 @@ def test_names_with_and_without_a_signer() -> None:
 )
 def test_what_is_refused(value: dict[str, Any], fault: str) -> None:
     async def work(cluster: Cluster) -> None:
-        (found,) = told(await cluster.send("POST", PATH, value))
-        assert found.startswith(fault)
+        (message,) = told(await cluster.send("POST", PATH, value))
+        assert message.startswith(fault)
 
     with_bundles(work)
 

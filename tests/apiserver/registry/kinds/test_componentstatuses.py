@@ -21,17 +21,17 @@ async def broken() -> None:
 
 
 def condition(status: dict[str, Any]) -> dict[str, Any]:
-    (found,) = status["conditions"]
-    return {key: found[key] for key in found if key != "type"}
+    (condition,) = status["conditions"]
+    return {key: condition[key] for key in condition if key != "type"}
 
 
 def test_every_part_is_asked() -> None:
     async def work(cluster: Cluster) -> None:
         cluster.registry.components.update({"controller-manager": fine, "scheduler": broken})
-        found = (await cluster.send("GET", PATH)).json
-        assert (found["kind"], found["metadata"]) == ("ComponentStatusList", {})
-        assert [set(status) for status in found["items"]] == [{"metadata", "conditions"}] * 3
-        assert {status["metadata"]["name"]: condition(status) for status in found["items"]} == {
+        document = (await cluster.send("GET", PATH)).json
+        assert (document["kind"], document["metadata"]) == ("ComponentStatusList", {})
+        assert [set(status) for status in document["items"]] == [{"metadata", "conditions"}] * 3
+        assert {status["metadata"]["name"]: condition(status) for status in document["items"]} == {
             "controller-manager": {"status": "True", "message": "ok"},
             "etcd-0": {"status": "True", "message": "ok"},
             "scheduler": {"status": "False", "error": "connection refused"},
@@ -47,8 +47,8 @@ def test_every_part_is_asked() -> None:
 
 def test_one_of_them() -> None:
     async def work(cluster: Cluster) -> None:
-        found = await cluster.send("GET", f"{PATH}/etcd-0")
-        assert condition(found.json) == {"status": "True", "message": "ok"}
+        reply = await cluster.send("GET", f"{PATH}/etcd-0")
+        assert condition(reply.json) == {"status": "True", "message": "ok"}
         assert await cluster.cells(f"{PATH}/etcd-0") == [["etcd-0", "Healthy", "ok", ""]]
         missing = await cluster.send("GET", f"{PATH}/none")
         assert (missing.code, missing.json["message"]) == (404, 'componentstatus "none" not found')

@@ -139,7 +139,7 @@ TOO_MUCH = "x" * (1024 * 1024 + 1)
         ),
     ],
 )
-def test_faults(path: str, value: dict[str, Any], faults: list[str]) -> None:
+def test_errors(path: str, value: dict[str, Any], faults: list[str]) -> None:
     async def work(server: ApiServer) -> None:
         assert await server.refused("POST", path, value) == faults
 
@@ -147,7 +147,7 @@ def test_faults(path: str, value: dict[str, Any], faults: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "made", "change", "faults"),
+    ("path", "obj", "change", "faults"),
     [
         (
             CIDRS,
@@ -181,9 +181,9 @@ def test_faults(path: str, value: dict[str, Any], faults: list[str]) -> None:
         ),
     ],
 )
-def test_faults_of_changes(path: str, made: dict[str, Any], change: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_changes(path: str, obj: dict[str, Any], change: dict[str, Any], faults: list[str]) -> None:
     async def work(server: ApiServer) -> None:
-        await server.make(path, made)
+        await server.make(path, obj)
         assert await server.refused("PATCH", f"{path}/a", change) == faults
 
     with_server(work)
@@ -201,9 +201,9 @@ def test_a_second_family_may_join_a_service_cidr() -> None:
 def test_string_data_of_a_secret_wins() -> None:
     async def work(server: ApiServer) -> None:
         value = named(data={"a": encoded("old"), "b": encoded("kept")}, stringData={"a": "new"})
-        made = await server.make(f"{NAMESPACE}/secrets", value)
-        assert made["data"] == {"a": encoded("new"), "b": encoded("kept")}
-        assert "stringData" not in made
+        created = await server.make(f"{NAMESPACE}/secrets", value)
+        assert created["data"] == {"a": encoded("new"), "b": encoded("kept")}
+        assert "stringData" not in created
 
     with_server(work)
 
@@ -214,8 +214,8 @@ def test_events_go_after_an_hour_in_both_groups() -> None:
     async def work(server: ApiServer) -> None:
         about = {"kind": "Pod", "name": "p", "namespace": "ns"}
         await server.make(f"{NAMESPACE}/events", named(involvedObject=about))
-        code, seen = await server.ask("GET", f"{NEW_EVENTS}/a")
-        assert (code, seen["regarding"]) == (200, about)
+        code, event = await server.ask("GET", f"{NEW_EVENTS}/a")
+        assert (code, event["regarding"]) == (200, about)
         await clock.advance(3700)
         assert (await server.ask("GET", f"{NAMESPACE}/events/a"))[0] == 404
         assert (await server.ask("GET", f"{NEW_EVENTS}/a"))[0] == 404
@@ -242,8 +242,8 @@ def test_an_event_has_no_dependents_to_wait_for() -> None:
 
 def test_errors_about_new_events_name_the_stored_resource() -> None:
     async def work(server: ApiServer) -> None:
-        _, found = await server.ask("GET", f"{NEW_EVENTS}/none")
-        assert found["message"] == 'events "none" not found'
+        _, status = await server.ask("GET", f"{NEW_EVENTS}/none")
+        assert status["message"] == 'events "none" not found'
 
     with_server(work)
 
@@ -257,8 +257,8 @@ def test_the_scale_of_a_replication_controller() -> None:
         assert (scale["spec"], scale["status"]) == ({"replicas": 1}, {"replicas": 0, "selector": "a=1,b=2"})
         code, scale = await server.ask("PUT", f"{CONTROLLERS}/a/scale", {**scale, "spec": {"replicas": 3}})
         assert (code, scale["spec"]) == (200, {"replicas": 3})
-        _, found = await server.ask("GET", f"{CONTROLLERS}/a")
-        assert (found["spec"]["replicas"], found["metadata"]["generation"]) == (3, 2)
+        _, controller = await server.ask("GET", f"{CONTROLLERS}/a")
+        assert (controller["spec"]["replicas"], controller["metadata"]["generation"]) == (3, 2)
         faults = await server.refused("PATCH", f"{CONTROLLERS}/a/scale", {"spec": {"replicas": -1}})
         assert faults == ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]
 
@@ -267,20 +267,20 @@ def test_the_scale_of_a_replication_controller() -> None:
 
 def test_a_lease_is_changed_by_those_only_who_know_it() -> None:
     async def work(server: ApiServer) -> None:
-        code, made = await server.ask("PUT", f"{LEASES}/a", named(spec={"holderIdentity": "x"}))
+        code, lease = await server.ask("PUT", f"{LEASES}/a", named(spec={"holderIdentity": "x"}))
         assert code == 201
         assert (await server.ask("PUT", f"{LEASES}/a", named(spec={})))[0] == 422
-        made["spec"]["holderIdentity"] = "y"
-        assert (await server.ask("PUT", f"{LEASES}/a", made))[0] == 200
-        assert (await server.ask("PUT", f"{LEASES}/a", made))[0] == 409
+        lease["spec"]["holderIdentity"] = "y"
+        assert (await server.ask("PUT", f"{LEASES}/a", lease))[0] == 200
+        assert (await server.ask("PUT", f"{LEASES}/a", lease))[0] == 409
 
     with_server(work)
 
 
 def test_a_limit_range_without_a_name_gets_one() -> None:
     async def work(server: ApiServer) -> None:
-        made = await server.make(f"{NAMESPACE}/limitranges", {"metadata": {}, "spec": {"limits": []}})
-        assert len(made["metadata"]["name"]) == 36
+        created = await server.make(f"{NAMESPACE}/limitranges", {"metadata": {}, "spec": {"limits": []}})
+        assert len(created["metadata"]["name"]) == 36
 
     with_server(work)
 
@@ -295,8 +295,8 @@ def test_a_limit_range_without_a_name_gets_one() -> None:
 )
 def test_the_pod_ranges_of_a_node(spec: dict[str, Any], single: str, all_of_them: list[str]) -> None:
     async def work(server: ApiServer) -> None:
-        made = await server.make("/api/v1/nodes", named(spec=spec))
-        assert (made["spec"]["podCIDR"], made["spec"]["podCIDRs"]) == (single, all_of_them)
+        created = await server.make("/api/v1/nodes", named(spec=spec))
+        assert (created["spec"]["podCIDR"], created["spec"]["podCIDRs"]) == (single, all_of_them)
 
     with_server(work)
 

@@ -50,15 +50,15 @@ def job(**spec: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_faults_of_new_ones(spec: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
     assert RULES.faults(spec) == faults
 
 
 def test_the_job_is_left_as_it_is_but_for_what_is_in_every_job() -> None:
     policy = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
-    found = RULES.new(job(podFailurePolicy=policy)).spec.jobTemplate.spec
-    assert (found.completions, found.backoffLimit, found.manualSelector) == (None, None, None)
-    assert found.podFailurePolicy.rules[0].onPodConditions[0].status == "True"
+    job_spec = RULES.new(job(podFailurePolicy=policy)).spec.jobTemplate.spec
+    assert (job_spec.completions, job_spec.backoffLimit, job_spec.manualSelector) == (None, None, None)
+    assert job_spec.podFailurePolicy.rules[0].onPodConditions[0].status == "True"
 
 
 def test_a_zone_in_the_schedule_may_stay_and_is_worth_a_warning() -> None:
@@ -85,9 +85,9 @@ def test_warnings_of_large_jobs() -> None:
 def test_rows() -> None:
     old = RULES.new({"timeZone": "Europe/Berlin", "suspend": True})
     status = {"active": [{"name": "x"}], "lastScheduleTime": format_time(NOW - 600)}
-    found, faults = RULES.with_status(old, status, labels={"a": "b"})
+    updated, faults = RULES.with_status(old, status, labels={"a": "b"})
     assert faults == []
-    assert found.metadata.labels == {"a": "b"}
+    assert updated.metadata.labels == {"a": "b"}
     last = ["0s", "c", "nginx:1", "<none>"]
-    assert RULES.cells(found) == ["a", "1 * * * *", "Europe/Berlin", "True", 1, "10m", *last]
+    assert RULES.cells(updated) == ["a", "1 * * * *", "Europe/Berlin", "True", 1, "10m", *last]
     assert RULES.cells(RULES.new()) == ["a", "1 * * * *", "<none>", "False", 0, "<none>", *last]

@@ -17,8 +17,8 @@ SERVICE = GOOD["apiregistration.k8s.io", "APIService"]
 
 
 def definition(*versions: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    found = {"versions": list(versions)} if versions else {}
-    return {**GOOD_ONE, "spec": {**GOOD_ONE["spec"], **found, **spec}}
+    versions_field = {"versions": list(versions)} if versions else {}
+    return {**GOOD_ONE, "spec": {**GOOD_ONE["spec"], **versions_field, **spec}}
 
 
 COLUMN = {"name": "", "type": "odd", "format": "odd", "jsonPath": "x"}
@@ -90,7 +90,7 @@ SCALE = {"specReplicasPath": "spec", "statusReplicasPath": "", "labelSelectorPat
         ),
     ],
 )
-def test_faults_of_new_definitions(value: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_new_definitions(value: dict[str, Any], faults: list[str]) -> None:
     assert faults_of_new(DEFINITIONS, value) == faults
 
 
@@ -106,8 +106,8 @@ def test_versions_that_were_stored_are_remembered() -> None:
         await cluster.make(DEFINITIONS, definition(VERSION, OTHER))
         path = f"{DEFINITIONS}/things.example.com"
         versions = [{**VERSION, "storage": False}, {**OTHER, "storage": True}]
-        made = (await cluster.patch(path, {"spec": {"versions": versions}})).json
-        assert (made["status"]["storedVersions"], made["metadata"]["generation"]) == (["v1", "v2"], 2)
+        patched = (await cluster.patch(path, {"spec": {"versions": versions}})).json
+        assert (patched["status"]["storedVersions"], patched["metadata"]["generation"]) == (["v1", "v2"], 2)
 
     in_cluster(work)
 
@@ -125,7 +125,7 @@ def test_names_are_fixed_once_they_are_established() -> None:
     in_cluster(work)
 
 
-def test_formats_that_nobody_checks_are_told() -> None:
+def test_unknown_formats_get_a_warning() -> None:
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"a": {"type": "string", "format": "odd"}}}}
 
     async def work(cluster: Cluster) -> None:

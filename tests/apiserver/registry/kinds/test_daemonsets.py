@@ -49,7 +49,7 @@ def rolling(**amounts: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_faults_of_new_ones(spec: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
     assert RULES.faults(spec) == faults
 
 
@@ -79,17 +79,17 @@ def test_a_selector_with_a_bad_value_may_stay() -> None:
 
 def test_warnings_only_for_a_new_template() -> None:
     spec = {"template": template({"nodeSelector": {"beta.kubernetes.io/os": "linux"}})}
-    told = RULES.warnings(spec, name="a.b")
-    assert len(told) == 1
-    assert told[0].startswith("spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated")
+    warnings = RULES.warnings(spec, name="a.b")
+    assert len(warnings) == 1
+    assert warnings[0].startswith("spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated")
     assert RULES.warnings({**spec, "minReadySeconds": 1}, old=RULES.new(spec)) == []
-    assert RULES.warnings(spec, old=RULES.new()) == told
+    assert RULES.warnings(spec, old=RULES.new()) == warnings
 
 
 def test_rows() -> None:
     spec = {"template": template({"nodeSelector": {"b": "c", "a": "b"}})}
     status = {"desiredNumberScheduled": 5, "currentNumberScheduled": 4, "numberReady": 3, "updatedNumberScheduled": 2}
-    found, faults = RULES.with_status(RULES.new(spec), {**status, "numberAvailable": 1, "numberMisscheduled": 0})
+    updated, faults = RULES.with_status(RULES.new(spec), {**status, "numberAvailable": 1, "numberMisscheduled": 0})
     assert faults == []
-    assert RULES.cells(found) == ["a", 5, 4, 3, 2, 1, "a=b,b=c", "0s", "c", "nginx:1", "app=a"]
+    assert RULES.cells(updated) == ["a", 5, 4, 3, 2, 1, "a=b,b=c", "0s", "c", "nginx:1", "app=a"]
     assert RULES.cells(RULES.new())[6] == "<none>"

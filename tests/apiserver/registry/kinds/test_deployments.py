@@ -57,11 +57,11 @@ AT = "spec.strategy.rollingUpdate"
         ),
     ],
 )
-def test_faults_of_new_ones(spec: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
     assert RULES.faults(spec) == faults
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_the_real_server() -> None:
+def test_all_errors_are_reported_at_once_in_the_order_of_the_real_server() -> None:
     spec = {
         "replicas": -1,
         "selector": {"matchLabels": {"app": "b"}},
@@ -71,8 +71,8 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_real_server() -> None:
         "revisionHistoryLimit": -1,
         "progressDeadlineSeconds": -1,
     }
-    told = [fault.partition(":")[0] for fault in RULES.faults(spec, annotations={ROLLBACK: "-1"})]
-    assert told == [
+    fields = [fault.partition(":")[0] for fault in RULES.faults(spec, annotations={ROLLBACK: "-1"})]
+    assert fields == [
         "spec.replicas",
         "spec.template.metadata.labels",
         "spec.template.spec.containers",
@@ -92,7 +92,7 @@ def test_what_counts_as_a_generation() -> None:
     same, _ = RULES.changed(old, labels={"a": "b"})
     annotated, _ = RULES.changed(old, annotations={"a": "b"})
     scaled, _ = RULES.changed(old, {"replicas": 3})
-    assert [found.metadata.generation for found in (old, same, annotated, scaled)] == [1, 1, 2, 2]
+    assert [deployment.metadata.generation for deployment in (old, same, annotated, scaled)] == [1, 1, 2, 2]
     annotated_set, _ = SETS.changed(SETS.new(), annotations={"a": "b"})
     assert annotated_set.metadata.generation == 1
 
@@ -132,7 +132,7 @@ def test_a_status_comes_by_its_own_path_and_leaves_labels_and_spec_alone() -> No
         ),
     ],
 )
-def test_faults_of_a_status(status: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_a_status(status: dict[str, Any], faults: list[str]) -> None:
     old, _ = RULES.with_status(RULES.new(), {"collisionCount": 1})
     assert RULES.with_status(old, status)[1] == faults
 
@@ -168,7 +168,7 @@ def test_rows() -> None:
     status = {"replicas": 3, "readyReplicas": 2, "updatedReplicas": 3, "availableReplicas": 1}
     containers = {"containers": [{"name": "c", "image": "x"}, {"name": "d", "image": "y:1"}]}
     spec = {"replicas": 4, "template": template(containers)}
-    found, _ = RULES.with_status(RULES.new(spec), status)
-    assert RULES.cells(found, NOW + 90) == ["a", "2/4", 3, 1, "90s", "c,d", "x,y:1", "app=a"]
+    updated, _ = RULES.with_status(RULES.new(spec), status)
+    assert RULES.cells(updated, NOW + 90) == ["a", "2/4", 3, 1, "90s", "c,d", "x,y:1", "app=a"]
     of_set, _ = SETS.with_status(SETS.new(spec), {"replicas": 3, "readyReplicas": 2})
     assert SETS.cells(of_set, NOW) == ["a", 4, 3, 2, "0s", "c,d", "x,y:1", "app=a"]

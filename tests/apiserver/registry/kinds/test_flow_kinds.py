@@ -112,7 +112,7 @@ AT, QUEUING = "spec.rules[0]", "spec.limited.limitResponse.queuing"
         (LEVELS, queues(queues=1), [f"{QUEUING}.handSize: Invalid value: 8: should not be greater than queues (1)"]),
     ],
 )
-def test_faults_of_new_ones(path: str, value: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[str]) -> None:
     assert faults_of_new(path, value) == faults
 
 

@@ -13,8 +13,8 @@ RULES = Rules(horizontalpodautoscalers.BEHAVIOUR, HorizontalPodAutoscaler, {"sca
 AVERAGE = {"type": "AverageValue", "averageValue": "5"}
 
 
-def metrics(*found: dict[str, Any]) -> dict[str, Any]:
-    return {"metrics": list(found)}
+def metrics(*specs: dict[str, Any]) -> dict[str, Any]:
+    return {"metrics": list(specs)}
 
 
 def resource(**target: Any) -> dict[str, Any]:
@@ -81,15 +81,15 @@ BOTH = "may not set both a target raw value and a target utilization"
         ),
     ],
 )
-def test_faults_of_new_ones(spec: dict[str, Any], faults: list[str]) -> None:
-    found = RULES.faults(spec)
-    assert len(found) == len(faults), found
-    assert all(_matches(text, wanted) for text, wanted in zip(found, faults, strict=True)), found
+def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
+    errors = RULES.faults(spec)
+    assert len(errors) == len(faults), errors
+    assert all(_matches(text, expected) for text, expected in zip(errors, faults, strict=True)), errors
 
 
-def _matches(text: str, wanted: str) -> bool:
-    start, is_cut, end = wanted.partition("…")
-    return text.startswith(start) and text.endswith(end) if is_cut else text == wanted
+def _matches(text: str, expected: str) -> bool:
+    start, is_cut, end = expected.partition("…")
+    return text.startswith(start) and text.endswith(end) if is_cut else text == expected
 
 
 def test_a_target_without_a_group_may_stay_but_not_come_anew() -> None:
@@ -105,10 +105,10 @@ def test_a_minimum_of_zero_and_bad_described_objects_may_stay() -> None:
 
 
 def test_behavior_is_completed_from_both_ends() -> None:
-    found = RULES.new({"behavior": {"scaleDown": {"selectPolicy": "Min"}}}).spec.behavior
-    assert (found.scaleUp.selectPolicy, found.scaleUp.stabilizationWindowSeconds) == ("Max", 0)
-    assert (found.scaleDown.selectPolicy, found.scaleDown.stabilizationWindowSeconds) == ("Min", None)
-    assert [policy.type for policy in found.scaleUp.policies] == ["Pods", "Percent"]
+    behavior = RULES.new({"behavior": {"scaleDown": {"selectPolicy": "Min"}}}).spec.behavior
+    assert (behavior.scaleUp.selectPolicy, behavior.scaleUp.stabilizationWindowSeconds) == ("Max", 0)
+    assert (behavior.scaleDown.selectPolicy, behavior.scaleDown.stabilizationWindowSeconds) == ("Min", None)
+    assert [policy.type for policy in behavior.scaleUp.policies] == ["Pods", "Percent"]
     assert RULES.new({"behavior": {"scaleUp": {"policies": []}}}).spec.behavior.scaleUp.policies == []
 
 
@@ -117,7 +117,7 @@ def test_no_generation_is_counted() -> None:
     assert (old.metadata.generation, RULES.changed(old, {"maxReplicas": 9})[0].metadata.generation) == (0, 0)
 
 
-def test_faults_of_a_status() -> None:
+def test_errors_of_a_status() -> None:
     assert RULES.with_status(RULES.new(), {"currentReplicas": -1, "desiredReplicas": -2})[1] == [
         "status.currentReplicas: Invalid value: -1: must be greater than or equal to 0",
         "status.desiredReplicas: Invalid value: -2: must be greater than or equal to 0",
@@ -149,5 +149,5 @@ def test_faults_of_a_status() -> None:
     ],
 )
 def test_rows(spec: dict[str, Any], current: list[dict[str, Any]], targets: str) -> None:
-    found, _ = RULES.with_status(RULES.new(spec), {"currentReplicas": 2, "currentMetrics": current})
-    assert RULES.cells(found) == ["a", "Deployment/d", targets, "1", 5, 2, "0s"]
+    updated, _ = RULES.with_status(RULES.new(spec), {"currentReplicas": 2, "currentMetrics": current})
+    assert RULES.cells(updated) == ["a", "Deployment/d", targets, "1", 5, 2, "0s"]

@@ -37,15 +37,15 @@ def success(**rule: Any) -> dict[str, Any]:
 
 
 def test_a_job_gets_a_selector_and_shares_its_labels_with_its_pods() -> None:
-    found = RULES.new()
-    assert found.spec.selector.matchLabels == {"batch.kubernetes.io/controller-uid": UID}
-    assert found.metadata.labels == found.spec.template.metadata.labels == GENERATED
+    job = RULES.new()
+    assert job.spec.selector.matchLabels == {"batch.kubernetes.io/controller-uid": UID}
+    assert job.metadata.labels == job.spec.template.metadata.labels == GENERATED
 
 
 def test_labels_of_its_own_stay() -> None:
-    found = RULES.new({"template": template(ONCE)}, labels=LABELS)
-    assert found.metadata.labels == LABELS
-    assert found.spec.template.metadata.labels == {**LABELS, **GENERATED}
+    job = RULES.new({"template": template(ONCE)}, labels=LABELS)
+    assert job.metadata.labels == LABELS
+    assert job.spec.template.metadata.labels == {**LABELS, **GENERATED}
 
 
 def test_a_wrong_label_is_refused() -> None:
@@ -95,9 +95,9 @@ HIGH = "when completions are above 100000 and used with backoff limit per index"
         ({"podFailurePolicy": {"rules": []}, "podReplacementPolicy": "TerminatingOrFailed"}, ["podReplacementPolicy"]),
     ],
 )
-def test_where_the_faults_are(spec: dict[str, Any], faults: list[str]) -> None:
-    found = [fault.partition(":")[0] for fault in RULES.faults(spec)]
-    assert found == [f"spec.{fault}" for fault in faults]
+def test_errors_name_their_fields(spec: dict[str, Any], faults: list[str]) -> None:
+    fields = [fault.partition(":")[0] for fault in RULES.faults(spec)]
+    assert fields == [f"spec.{fault}" for fault in faults]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_where_the_faults_are(spec: dict[str, Any], faults: list[str]) -> None:
         ),
     ],
 )
-def test_what_is_said(spec: dict[str, Any], fault: str) -> None:
+def test_messages_of_errors(spec: dict[str, Any], fault: str) -> None:
     assert RULES.faults(spec)[-1] == fault
 
 
@@ -140,8 +140,8 @@ def test_the_names_of_the_pods_of_an_indexed_job_must_fit() -> None:
 
 
 def stored(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> Job:
-    found: Job = RULES.with_status(RULES.new(spec), status or {})[0]
-    return found
+    job: Job = RULES.with_status(RULES.new(spec), status or {})[0]
+    return job
 
 
 def again(old: Job, spec: dict[str, Any], **pod: Any) -> list[str]:
@@ -210,7 +210,7 @@ def test_what_may_change(before: dict[str, Any], after: dict[str, Any], faults: 
     assert again(stored(before), after) == faults
 
 
-def test_faults_of_the_spec_are_told_twice_for_a_change() -> None:
+def test_errors_of_the_spec_are_reported_twice_for_a_change() -> None:
     fault = "spec.parallelism: Invalid value: -1: must be greater than or equal to 0"
     assert again(stored({"parallelism": 1}), {"parallelism": -1, "completions": None}) == [fault, fault]
 
@@ -231,8 +231,8 @@ CONDITIONS = "status.conditions: Invalid value"
 
 
 def ended(*conditions: str, **status: Any) -> dict[str, Any]:
-    found = [{"type": condition, "status": "True"} for condition in conditions]
-    return {"startTime": START, "conditions": found, **status}
+    statuses = [{"type": condition, "status": "True"} for condition in conditions]
+    return {"startTime": START, "conditions": statuses, **status}
 
 
 DONE = ended("SuccessCriteriaMet", "Complete", completionTime=END)
@@ -305,7 +305,7 @@ BROKEN = ended("FailureTarget", "Failed")
         ),
     ],
 )
-def test_faults_of_a_first_status(status: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_a_first_status(status: dict[str, Any], faults: list[str]) -> None:
     assert RULES.with_status(RULES.new(), status)[1] == faults
 
 
@@ -333,9 +333,9 @@ def test_lists_of_indexes() -> None:
     ],
 )
 def test_a_status_does_not_go_back(before: dict[str, Any], after: dict[str, Any], faults: list[str]) -> None:
-    told = RULES.with_status(stored(None, before), after)[1]
-    assert len(told) == len(faults)
-    assert all(fault in text for fault, text in zip(faults, told, strict=True))
+    errors = RULES.with_status(stored(None, before), after)[1]
+    assert len(errors) == len(faults)
+    assert all(fault in text for fault, text in zip(faults, errors, strict=True))
 
 
 def test_a_status_that_was_wrong_before_may_be_worked_on() -> None:
@@ -353,8 +353,10 @@ def test_an_indexed_job_that_shrinks_may_count_fewer_successes() -> None:
 
 def test_warnings() -> None:
     large = indexed(completions=100_001, parallelism=10_001)
-    told = RULES.warnings({**large, "template": template({**ONCE, "terminationGracePeriodSeconds": -1})}, name="a.b")
-    assert [text.partition(":")[0] for text in told] == [
+    warnings = RULES.warnings(
+        {**large, "template": template({**ONCE, "terminationGracePeriodSeconds": -1})}, name="a.b"
+    )
+    assert [text.partition(":")[0] for text in warnings] == [
         "metadata.name",
         "spec",
         "spec.template.spec.terminationGracePeriodSeconds",
@@ -380,11 +382,11 @@ def test_warnings() -> None:
 )
 def test_rows(spec: dict[str, Any], status: dict[str, Any], cells: list[str]) -> None:
     selector = f"batch.kubernetes.io/controller-uid={UID}"
-    found = stored(spec, status)
-    assert RULES.cells(found, NOW + 120) == ["a", *cells, "2m", "c", "nginx:1", selector]
+    job = stored(spec, status)
+    assert RULES.cells(job, NOW + 120) == ["a", *cells, "2m", "c", "nginx:1", selector]
 
 
 def test_a_job_that_is_being_deleted_says_so_unless_it_has_ended() -> None:
-    found = stored()
-    found.metadata.deletionTimestamp = START
-    assert RULES.cells(found)[1] == "Terminating"
+    job = stored()
+    job.metadata.deletionTimestamp = START
+    assert RULES.cells(job)[1] == "Terminating"

@@ -19,9 +19,9 @@ def with_server(work: Callable[[ApiServer], Awaitable[None]]) -> None:
 
 def test_a_new_namespace() -> None:
     async def work(server: ApiServer) -> None:
-        made = await server.make(NAMESPACES, {"metadata": {"name": "a"}, "status": {"phase": "Odd"}})
-        assert made["metadata"]["labels"] == {NAME_LABEL: "a"}
-        assert (made["spec"], made["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
+        created = await server.make(NAMESPACES, {"metadata": {"name": "a"}, "status": {"phase": "Odd"}})
+        assert created["metadata"]["labels"] == {NAME_LABEL: "a"}
+        assert (created["spec"], created["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
 
     with_server(work)
 

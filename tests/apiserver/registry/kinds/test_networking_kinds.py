@@ -96,7 +96,7 @@ def policy(block: dict[str, Any]) -> dict[str, Any]:
         ),
     ],
 )
-def test_faults_of_new_ones(where: str, value: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_new_objects(where: str, value: dict[str, Any], faults: list[str]) -> None:
     assert faults_of_new(where, value) == faults
 
 
@@ -104,10 +104,10 @@ def test_a_change_counts_and_a_status_does_not() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(INGRESSES, named(spec={"defaultBackend": BACKEND}))
         status = {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}, "metadata": {"labels": {"l": "m"}}}
-        made = (await cluster.patch(f"{INGRESSES}/a/status", status)).json
-        assert (made["metadata"]["generation"], made["metadata"]["labels"]) == (1, {"l": "m"})
+        patched = (await cluster.patch(f"{INGRESSES}/a/status", status)).json
+        assert (patched["metadata"]["generation"], patched["metadata"]["labels"]) == (1, {"l": "m"})
         changed = (await cluster.patch(f"{INGRESSES}/a", {"spec": {"ingressClassName": "c"}})).json
-        assert (changed["metadata"]["generation"], changed["status"]) == (2, made["status"])
+        assert (changed["metadata"]["generation"], changed["status"]) == (2, patched["status"])
 
     in_cluster(work)
 

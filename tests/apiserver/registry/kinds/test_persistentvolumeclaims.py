@@ -69,7 +69,7 @@ def test_attributes_in_effect_cannot_be_taken_away(name: str | None, word: str) 
     ]
 
 
-def test_faults_of_the_status() -> None:
+def test_errors_of_the_status() -> None:
     status = {
         "allocatedResources": {"storage": "-1", "cpu": "1", "example.com/x": "1"},
         "allocatedResourceStatuses": {"storage": "Odd", "a b": "NodeResizePending"},
@@ -85,7 +85,7 @@ def test_faults_of_the_status() -> None:
     ]
 
 
-def test_parts_of_a_byte_are_told() -> None:
+def test_a_fraction_of_a_byte_gets_a_warning() -> None:
     assert RULES.warnings(storage("1500m")) == [
         'spec.resources.requests[storage]: fractional byte value "1500m" is invalid, must be an integer'
     ]

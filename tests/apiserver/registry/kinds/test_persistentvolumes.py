@@ -103,7 +103,7 @@ IQN = "iqn.2001-04.com.example:x"
         ),
     ],
 )
-def test_faults_of_new_ones(spec: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
     assert RULES.faults(spec) == faults
 
 
@@ -116,8 +116,8 @@ def test_faults_of_new_ones(spec: dict[str, Any], faults: list[str]) -> None:
     ],
 )
 def test_sources_are_completed(source: dict[str, Any], filled: dict[str, Any]) -> None:
-    found = getattr(RULES.new(source).spec, next(iter(source)))
-    assert {field: getattr(found, field) for field in filled} == filled
+    volume_source = getattr(RULES.new(source).spec, next(iter(source)))
+    assert {field: getattr(volume_source, field) for field in filled} == filled
 
 
 def test_mount_options_of_old_are_for_some_sources() -> None:
@@ -128,7 +128,7 @@ def test_mount_options_of_old_are_for_some_sources() -> None:
     ]
 
 
-def test_what_is_deprecated_is_told() -> None:
+def test_deprecated_fields_get_a_warning() -> None:
     key = "volume.beta.kubernetes.io/storage-class"
     spec = {"glusterfs": {"endpoints": "e", "path": "p"}, "persistentVolumeReclaimPolicy": "Recycle"}
     assert RULES.warnings(spec, annotations={key: "c"}) == [
@@ -163,8 +163,8 @@ def test_the_time_of_a_phase_is_kept_with_it() -> None:
     assert same.status.lastPhaseTransitionTime == "2020-01-01T00:00:00Z"
     other, _ = RULES.with_status(old, {"phase": "Bound"})
     assert other.status.lastPhaseTransitionTime == "2023-11-14T22:13:20Z"
-    told, _ = RULES.with_status(old, {"phase": "Bound", "lastPhaseTransitionTime": "2021-01-01T00:00:00Z"})
-    assert told.status.lastPhaseTransitionTime == "2021-01-01T00:00:00Z"
+    updated, _ = RULES.with_status(old, {"phase": "Bound", "lastPhaseTransitionTime": "2021-01-01T00:00:00Z"})
+    assert updated.status.lastPhaseTransitionTime == "2021-01-01T00:00:00Z"
 
 
 def test_the_table() -> None:

@@ -26,8 +26,8 @@ CONDITION = {"type": "A", "status": "True", "reason": "R", "message": "", "lastT
     ],
 )
 def test_the_mark_of_an_older_version_does_not_mix_with_others(selector: dict[str, Any], kept: Any) -> None:
-    found = RULES.new({"selector": selector}).spec.selector
-    assert (found.matchLabels or [term.key for term in found.matchExpressions]) == kept
+    labels = RULES.new({"selector": selector}).spec.selector
+    assert (labels.matchLabels or [term.key for term in labels.matchExpressions]) == kept
 
 
 def test_bad_values_in_a_selector_may_stay() -> None:
@@ -55,19 +55,19 @@ def test_generations_and_versions() -> None:
         ({"message": "m" * 32769}, ["message: Too long: may not be more than 32768 bytes"]),
     ],
 )
-def test_faults_of_conditions(change: dict[str, Any], faults: list[str]) -> None:
-    found = RULES.with_status(RULES.new(), {"conditions": [{**CONDITION, **change}]})[1]
-    assert [text[: len(f"status.conditions[0].{fault}")] for text, fault in zip(found, faults, strict=True)] == [
+def test_errors_of_conditions(change: dict[str, Any], faults: list[str]) -> None:
+    errors = RULES.with_status(RULES.new(), {"conditions": [{**CONDITION, **change}]})[1]
+    assert [text[: len(f"status.conditions[0].{fault}")] for text, fault in zip(errors, faults, strict=True)] == [
         f"status.conditions[0].{fault}" for fault in faults
     ]
 
 
-def test_a_condition_is_told_once() -> None:
-    found = RULES.with_status(RULES.new(), {"conditions": [CONDITION, CONDITION]})[1]
-    assert found == ['status.conditions[1].type: Duplicate value: "A"']
+def test_a_repeated_condition_is_reported_once() -> None:
+    errors = RULES.with_status(RULES.new(), {"conditions": [CONDITION, CONDITION]})[1]
+    assert errors == ['status.conditions[1].type: Duplicate value: "A"']
 
 
-def test_faults_of_the_metadata_are_told_only_where_there_are_no_others() -> None:
+def test_errors_of_the_metadata_are_reported_only_without_others() -> None:
     async def work(cluster: Cluster) -> None:
         path = "/apis/policy/v1/namespaces/ns/poddisruptionbudgets"
         both = {"metadata": {"name": "A_b", "labels": {"-": ""}}, "spec": {"minAvailable": -1}}
@@ -81,5 +81,5 @@ def test_faults_of_the_metadata_are_told_only_where_there_are_no_others() -> Non
 
 
 def test_rows() -> None:
-    found, _ = RULES.with_status(RULES.new(), {"disruptionsAllowed": 3})
-    assert RULES.cells(found) == ["a", "1", "N/A", 3, "0s"]
+    updated, _ = RULES.with_status(RULES.new(), {"disruptionsAllowed": 3})
+    assert RULES.cells(updated) == ["a", "1", "N/A", 3, "0s"]

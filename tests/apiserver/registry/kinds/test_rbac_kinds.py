@@ -61,7 +61,7 @@ def binding(*subjects: dict[str, Any], kind: str = "ClusterRole") -> dict[str, A
         (BINDINGS, binding({"kind": "ServiceAccount", "name": "s"}, kind="Role"), []),
     ],
 )
-def test_faults_of_new_ones(path: str, value: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[str]) -> None:
     assert faults_of_new(path, value) == faults
 
 

@@ -6,7 +6,7 @@ from tests.apiserver.faults import faults_of_new, named
 PATH = "/apis/node.k8s.io/v1/runtimeclasses"
 
 
-def test_tolerations_are_told_apart_by_all_but_their_time() -> None:
+def test_tolerations_are_equal_if_only_their_seconds_differ() -> None:
     twice = [
         {"key": "a", "operator": "Exists", "effect": "NoExecute"},
         {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3},
@@ -17,7 +17,7 @@ def test_tolerations_are_told_apart_by_all_but_their_time() -> None:
     ]
 
 
-def test_old_labels_of_nodes_are_told() -> None:
+def test_deprecated_node_labels_get_a_warning() -> None:
     async def work(cluster: Cluster) -> None:
         value = named(handler="h", scheduling={"nodeSelector": {"beta.kubernetes.io/os": "linux"}})
         assert await cluster.warnings(PATH, value) == [

@@ -32,9 +32,9 @@ def test_a_docker_configuration_that_is_not_utf8_is_read_as_go_reads_it() -> Non
 
 
 def test_a_pair_and_pairs_that_are_none() -> None:
-    one, other, alien = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1()), _rsa()
-    certificate = _certificate(one)
-    assert find_key_pair_error(certificate, _pem(one)) == ""
+    first, other, alien = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1()), _rsa()
+    certificate = _certificate(first)
+    assert find_key_pair_error(certificate, _pem(first)) == ""
     assert find_key_pair_error(certificate, _pem(other)) == "tls: private key does not match public key"
     assert find_key_pair_error(certificate, _pem(alien)) == "tls: private key type does not match public key type"
 

@@ -34,49 +34,49 @@ def claims_of(
             await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
             for path, value in objects:
                 await server.make(path, value)
-            answer = await token(server, spec)
-            audience = answer["spec"]["audiences"][0]
+            response = await token(server, spec)
+            audience = response["spec"]["audiences"][0]
             decoded = jwt.decode(
-                answer["status"]["token"],
+                response["status"]["token"],
                 KEY.public_key(),
                 algorithms=["ES256"],
                 audience=audience,
                 options={"verify_exp": False, "verify_iat": False, "verify_nbf": False},
             )
-            header = jwt.get_unverified_header(answer["status"]["token"])
+            header = jwt.get_unverified_header(response["status"]["token"])
             assert header["kid"] == signer.key_id
-            return decoded, answer
+            return decoded, response
 
     return asyncio.run(work())
 
 
 async def token(server: ApiServer, spec: dict[str, Any]) -> Any:
-    code, answer = await server.ask("POST", f"{ACCOUNTS}/a/token", {"spec": spec})
-    assert code == 201, answer
-    return answer
+    code, response = await server.ask("POST", f"{ACCOUNTS}/a/token", {"spec": spec})
+    assert code == 201, response
+    return response
 
 
 def test_what_a_token_says() -> None:
-    claims, answer = claims_of({})
+    claims, response = claims_of({})
     assert (claims["sub"], claims["iss"], claims["aud"]) == ("system:serviceaccount:ns:a", ISSUER, [ISSUER])
     assert claims["exp"] - claims["iat"] == 3600
     assert claims["kubernetes.io"] == {
         "namespace": "ns",
-        "serviceaccount": {"name": "a", "uid": answer["metadata"]["uid"]},
+        "serviceaccount": {"name": "a", "uid": response["metadata"]["uid"]},
     }
-    assert answer["spec"]["expirationSeconds"] == 3600
+    assert response["spec"]["expirationSeconds"] == 3600
 
 
 def test_a_token_of_a_pod_outlives_what_was_asked_for() -> None:
     spec = {"serviceAccountName": "a", "nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
     bound = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p"}, "expirationSeconds": 3607}
-    claims, answer = claims_of(bound, (f"{NAMESPACE}/pods", {"metadata": {"name": "p"}, "spec": spec}))
+    claims, response = claims_of(bound, (f"{NAMESPACE}/pods", {"metadata": {"name": "p"}, "spec": spec}))
     own = claims["kubernetes.io"]
     assert own["pod"]["name"] == "p"
     assert own["node"] == {"name": "n"}
     assert own["warnafter"] == claims["iat"] + 3607
     assert claims["exp"] - claims["iat"] == 365 * 24 * 3600
-    assert answer["spec"]["expirationSeconds"] == 3607
+    assert response["spec"]["expirationSeconds"] == 3607
     claims, _ = claims_of(bound, (f"{NAMESPACE}/pods", {"metadata": {"name": "p"}, "spec": spec}), extends=False)
     assert claims["exp"] - claims["iat"] == 3607
     assert "warnafter" not in claims["kubernetes.io"]
@@ -88,9 +88,9 @@ async def test_a_pod_of_another_account() -> None:
         spec = {"serviceAccountName": "b", "containers": [{"name": "c", "image": "i"}]}
         await server.make(f"{NAMESPACE}/pods", {"metadata": {"name": "p"}, "spec": spec})
         bound = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p"}}
-        code, answer = await server.ask("POST", f"{ACCOUNTS}/a/token", {"spec": bound})
+        code, response = await server.ask("POST", f"{ACCOUNTS}/a/token", {"spec": bound})
         assert code == 400
-        assert "running with different serviceaccount name" in answer["message"]
+        assert "running with different serviceaccount name" in response["message"]
 
 
 async def test_a_server_without_a_key_has_no_tokens() -> None:
@@ -111,6 +111,6 @@ async def test_a_long_life_is_shortened() -> None:
     signer = TokenSigner(key_pem=pem(KEY), issuer=ISSUER, longest_s=7200)
     async with one(signer=signer, clock=VirtualClock()) as server:
         await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
-        answers = [await token(server, {"expirationSeconds": seconds}) for seconds in (7200, 9000)]
-        assert [answer["spec"]["expirationSeconds"] for answer in answers] == [7200, 7200]
-        assert answers[0]["status"]["expirationTimestamp"] == answers[1]["status"]["expirationTimestamp"]
+        responses = [await token(server, {"expirationSeconds": seconds}) for seconds in (7200, 9000)]
+        assert [response["spec"]["expirationSeconds"] for response in responses] == [7200, 7200]
+        assert responses[0]["status"]["expirationTimestamp"] == responses[1]["status"]["expirationTimestamp"]

@@ -73,10 +73,10 @@ def test_a_write_that_comes_to_nothing_takes_nothing(target: str) -> None:
         assert (await server.ask("POST", target, faulty))[0] == 422
         good = service("good", type="LoadBalancer", externalTrafficPolicy="Local")
         code, created = await server.ask("POST", target, good)
-        taken = {created["spec"]["clusterIP"]} if target == SERVICES else set()
+        cluster_ips = {created["spec"]["clusterIP"]} if target == SERVICES else set()
         assert code == 201
-        assert await addresses(server) == taken
-        assert len(await node_ports(server)) == 2 * len(taken)
+        assert await addresses(server) == cluster_ips
+        assert len(await node_ports(server)) == 2 * len(cluster_ips)
 
     with_server(work)
 
@@ -148,8 +148,8 @@ def test_the_preferred_family_is_that_of_the_first_network() -> None:
         spec = (await server.make(SERVICES, service()))["spec"]
         assert spec["ipFamilies"] == ["IPv6"]
         assert spec["clusterIP"].startswith("fd00::")
-        asked = (await server.make(SERVICES, service("b", clusterIP="10.96.0.7")))["spec"]
-        assert asked["ipFamilies"] == ["IPv4"]
+        requested = (await server.make(SERVICES, service("b", clusterIP="10.96.0.7")))["spec"]
+        assert requested["ipFamilies"] == ["IPv4"]
 
     with_server(work, ServiceRanges.parse("fd00::/120,10.96.0.0/24"))
 

@@ -13,8 +13,8 @@ FIXED = "spec: Forbidden: updates to statefulset spec for fields other than"
 
 
 def claim(name: str = "data", storage: str = "1Gi", **spec: Any) -> dict[str, Any]:
-    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}, **spec}
-    return {"metadata": {"name": name}, "spec": wanted}
+    claim_spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}, **spec}
+    return {"metadata": {"name": name}, "spec": claim_spec}
 
 
 def mounting(*names: str, **spec: Any) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def mounting(*names: str, **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "wanted"),
+    ("strategy", "expected"),
     [
         ({}, {"type": "RollingUpdate", "partition": 0}),
         ({"type": "RollingUpdate"}, {"type": "RollingUpdate", "partition": None}),
@@ -31,10 +31,10 @@ def mounting(*names: str, **spec: Any) -> dict[str, Any]:
         ({"type": "OnDelete"}, {"type": "OnDelete", "partition": None}),
     ],
 )
-def test_defaults_of_the_update_strategy(strategy: dict[str, Any], wanted: dict[str, Any]) -> None:
-    found = RULES.new({"updateStrategy": strategy}).spec.updateStrategy
-    partition = found.rollingUpdate.partition if found.rollingUpdate is not None else None
-    assert {"type": found.type, "partition": partition} == wanted
+def test_defaults_of_the_update_strategy(strategy: dict[str, Any], expected: dict[str, Any]) -> None:
+    update_strategy = RULES.new({"updateStrategy": strategy}).spec.updateStrategy
+    partition = update_strategy.rollingUpdate.partition if update_strategy.rollingUpdate is not None else None
+    assert {"type": update_strategy.type, "partition": partition} == expected
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_defaults_of_the_update_strategy(strategy: dict[str, Any], wanted: dict[
         ),
     ],
 )
-def test_faults_of_new_ones(spec: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
     assert RULES.faults(spec) == faults
 
 
@@ -76,18 +76,18 @@ def test_a_volume_of_the_template_gives_way_to_the_claim_of_its_name() -> None:
     assert [volume.name for volume in RULES.new(spec).spec.template.spec.volumes] == ["data", "more"]
 
 
-def test_faults_of_labels_and_annotations_are_told_twice() -> None:
+def test_errors_of_labels_and_annotations_are_reported_twice() -> None:
     faults = RULES.faults({"template": template(labels={**LABELS, "x": "no good"}, annotations={"": "x"})})
-    told = [fault.partition(":")[0] for fault in faults]
+    fields = [fault.partition(":")[0] for fault in faults]
     own = ["spec.template.labels", "spec.template.annotations", "spec.template.annotations"]
-    assert told == own + own
+    assert fields == own + own
 
 
 def test_claims_in_a_template_are_claims_whatever_they_call_themselves() -> None:
-    found = RULES.new({"volumeClaimTemplates": [{"kind": "Odd", "apiVersion": "v7", **claim(storage="0.5")}]})
-    made = found.spec.volumeClaimTemplates[0]
-    assert (made.kind, made.apiVersion, made.status.phase) == ("PersistentVolumeClaim", "v1", "Pending")
-    assert (made.spec.volumeMode, made.spec.resources.requests) == ("Filesystem", {"storage": "500m"})
+    created = RULES.new({"volumeClaimTemplates": [{"kind": "Odd", "apiVersion": "v7", **claim(storage="0.5")}]})
+    template = created.spec.volumeClaimTemplates[0]
+    assert (template.kind, template.apiVersion, template.status.phase) == ("PersistentVolumeClaim", "v1", "Pending")
+    assert (template.spec.volumeMode, template.spec.resources.requests) == ("Filesystem", {"storage": "500m"})
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def test_warnings() -> None:
     spec = {"volumeClaimTemplates": [claim(storage="500m")], "revisionHistoryLimit": -1}
     fraction = 'fractional byte value "500m" is invalid, must be an integer'
     at, history = "spec.volumeClaimTemplates[0]", "spec.revisionHistoryLimit: a negative value retains all historical"
-    told = RULES.warnings(spec)
-    assert told[0] == f"{at}.resources.requests[storage]: {fraction}"
-    assert told[1].startswith(history)
+    warnings = RULES.warnings(spec)
+    assert warnings[0] == f"{at}.resources.requests[storage]: {fraction}"
+    assert warnings[1].startswith(history)
     assert RULES.warnings(spec, old=RULES.new(spec))[0] == f"{at}.Spec.resources.requests[storage]: {fraction}"
 
 

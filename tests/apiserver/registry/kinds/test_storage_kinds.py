@@ -153,7 +153,7 @@ def attachment(source: dict[str, Any]) -> dict[str, Any]:
         ),
     ],
 )
-def test_faults_of_new_ones(path: str, value: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[str]) -> None:
     assert faults_of_new(path, value) == faults
 
 
@@ -196,7 +196,7 @@ def test_faults_of_new_ones(path: str, value: dict[str, Any], faults: list[str])
         ),
     ],
 )
-def test_faults_of_changes(path: str, value: dict[str, Any], change: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_changes(path: str, value: dict[str, Any], change: dict[str, Any], faults: list[str]) -> None:
     assert faults_of_change(path, value, change) == faults
 
 
@@ -211,18 +211,18 @@ def test_the_status_of_an_attachment() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(ATTACHMENTS, value)
         change = {"metadata": {"labels": {"l": "m"}}, "spec": {"nodeName": "x"}, "status": {"attached": True}}
-        made = (await cluster.patch(f"{ATTACHMENTS}/a/status", change)).json
-        assert (made["spec"]["nodeName"], made["status"]) == ("n", {"attached": True})
-        assert "labels" not in made["metadata"]
+        patched = (await cluster.patch(f"{ATTACHMENTS}/a/status", change)).json
+        assert (patched["spec"]["nodeName"], patched["status"]) == ("n", {"attached": True})
+        assert "labels" not in patched["metadata"]
 
     in_cluster(work)
 
 
 def test_a_driver_counts_changes_from_its_first_one() -> None:
     async def work(cluster: Cluster) -> None:
-        made = await cluster.make(DRIVERS, named(spec={"preventPodSchedulingIfMissing": True}))
-        assert "generation" not in made["metadata"]
-        assert "preventPodSchedulingIfMissing" not in made["spec"]
+        created = await cluster.make(DRIVERS, named(spec={"preventPodSchedulingIfMissing": True}))
+        assert "generation" not in created["metadata"]
+        assert "preventPodSchedulingIfMissing" not in created["spec"]
         changed = (await cluster.patch(f"{DRIVERS}/a", {"spec": {"requiresRepublish": True}})).json
         assert changed["metadata"]["generation"] == 1
 

@@ -8,8 +8,8 @@ from sampan.apiserver.registry.podspec.defaults import default_pod, default_temp
 from tests.apiserver.pods import container, defaulted, pod
 
 
-def spec_of(made: Pod) -> dict[str, Any]:
-    value: dict[str, Any] = msgspec.to_builtins(made.spec)
+def spec_of(pod: Pod) -> dict[str, Any]:
+    value: dict[str, Any] = msgspec.to_builtins(pod.spec)
     return value
 
 
@@ -43,46 +43,46 @@ def test_a_template_gets_neither_service_links_nor_requests() -> None:
 
 
 def test_defaulting_twice_changes_nothing() -> None:
-    made = defaulted({**container(ports=[{"containerPort": 80}]), "hostNetwork": True, "volumes": [{"name": "v"}]})
-    before = spec_of(made)
-    default_pod(made)
-    assert spec_of(made) == before
+    pod = defaulted({**container(ports=[{"containerPort": 80}]), "hostNetwork": True, "volumes": [{"name": "v"}]})
+    before = spec_of(pod)
+    default_pod(pod)
+    assert spec_of(pod) == before
 
 
 @pytest.mark.parametrize(
-    ("probe", "wanted"),
+    ("probe", "expected"),
     [
         ({"httpGet": {"port": 80}}, {"httpGet": {"path": "/", "port": 80, "scheme": "HTTP"}}),
         ({"grpc": {"port": 80}}, {"grpc": {"port": 80, "service": ""}}),
         ({"exec": {"command": ["ls"]}, "periodSeconds": 5}, {"exec": {"command": ["ls"]}, "periodSeconds": 5}),
     ],
 )
-def test_probes(probe: dict[str, Any], wanted: dict[str, Any]) -> None:
+def test_probes(probe: dict[str, Any], expected: dict[str, Any]) -> None:
     numbers = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-    found = spec_of(defaulted(container(livenessProbe=probe)))["containers"][0]["livenessProbe"]
-    assert found == {**numbers, **wanted}
+    actual = spec_of(defaulted(container(livenessProbe=probe)))["containers"][0]["livenessProbe"]
+    assert actual == {**numbers, **expected}
 
 
 def test_limits_become_requests_and_fine_amounts_are_rounded_up() -> None:
     resources = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100u"}}
-    found = spec_of(defaulted(container(resources=resources)))["containers"][0]["resources"]
-    assert found == {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1m", "memory": "1Gi"}}
+    requirements = spec_of(defaulted(container(resources=resources)))["containers"][0]["resources"]
+    assert requirements == {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1m", "memory": "1Gi"}}
 
 
 def test_requests_of_a_pod_come_from_its_containers_and_then_from_its_limits() -> None:
-    made = defaulted(
+    pod = defaulted(
         {
             **container(resources={"requests": {"cpu": "1"}}),
             "initContainers": [{"name": "i", "image": "x", "resources": {"requests": {"cpu": "3"}}}],
             "resources": {"limits": {"cpu": "4", "memory": "1Gi"}},
         }
     )
-    assert made.spec.resources is not None
-    assert made.spec.resources.requests == {"cpu": "3", "memory": "1Gi"}
+    assert pod.spec.resources is not None
+    assert pod.spec.resources.requests == {"cpu": "3", "memory": "1Gi"}
 
 
 @pytest.mark.parametrize(
-    ("volume", "wanted"),
+    ("volume", "expected"),
     [
         ({}, {"emptyDir": {}}),
         ({"hostPath": {"path": "/x"}}, {"hostPath": {"path": "/x", "type": ""}}),
@@ -100,18 +100,18 @@ def test_requests_of_a_pod_come_from_its_containers_and_then_from_its_limits() -
         ),
     ],
 )
-def test_volumes(volume: dict[str, Any], wanted: dict[str, Any]) -> None:
-    found = spec_of(defaulted({"volumes": [{"name": "v", **volume}]}))["volumes"]
-    assert found == [{"name": "v", **wanted}]
+def test_volumes(volume: dict[str, Any], expected: dict[str, Any]) -> None:
+    volumes = spec_of(defaulted({"volumes": [{"name": "v", **volume}]}))["volumes"]
+    assert volumes == [{"name": "v", **expected}]
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("accounts", "expected"),
     [({"serviceAccount": "old"}, "old"), ({"serviceAccount": "old", "serviceAccountName": "new"}, "new"), ({}, "")],
 )
-def test_the_old_name_of_the_service_account_follows_the_new_one(given: dict[str, str], wanted: str) -> None:
-    spec = defaulted(given).spec
-    assert (spec.serviceAccountName, spec.serviceAccount) == (wanted, wanted)
+def test_the_old_name_of_the_service_account_follows_the_new_one(accounts: dict[str, str], expected: str) -> None:
+    spec = defaulted(accounts).spec
+    assert (spec.serviceAccountName, spec.serviceAccount) == (expected, expected)
 
 
 def test_a_negative_grace_is_a_second() -> None:
@@ -127,8 +127,8 @@ def test_a_negative_grace_is_a_second() -> None:
     ],
 )
 def test_one_address_and_the_list_of_addresses_agree(status: dict[str, Any], addresses: list[str]) -> None:
-    made = pod()
-    made.status = msgspec.convert(status, type(made.status))
-    default_pod(made)
-    assert [found.ip for found in made.status.podIPs] == addresses
-    assert made.status.podIP == addresses[0]
+    new_pod = pod()
+    new_pod.status = msgspec.convert(status, type(new_pod.status))
+    default_pod(new_pod)
+    assert [pod_ip.ip for pod_ip in new_pod.status.podIPs] == addresses
+    assert new_pod.status.podIP == addresses[0]

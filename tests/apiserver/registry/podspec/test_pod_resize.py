@@ -27,16 +27,16 @@ def old() -> Pod:
 
 
 def test_cpu_and_memory_may_change(old: Pod) -> None:
-    wanted = {"limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}
-    new, faults = resized(old, wanted, restartPolicy="Never", nodeName="other")
+    resources = {"limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}
+    new, faults = resized(old, resources, restartPolicy="Never", nodeName="other")
     assert faults == []
     assert new.spec.containers is not None
-    assert new.spec.containers[0].resources.limits == wanted["limits"]
+    assert new.spec.containers[0].resources.limits == resources["limits"]
     assert (new.spec.restartPolicy, new.spec.nodeName) == ("Always", "")
 
 
 @pytest.mark.parametrize(
-    ("resources", "wanted"),
+    ("resources", "expected"),
     [
         (
             {"limits": {**OLD["limits"], "ephemeral-storage": "1Gi"}, "requests": OLD["requests"]},
@@ -52,8 +52,8 @@ def test_cpu_and_memory_may_change(old: Pod) -> None:
         ),
     ],
 )
-def test_nothing_else_may(old: Pod, resources: dict[str, Any], wanted: list[str]) -> None:
-    assert resized(old, resources)[1] == wanted
+def test_nothing_else_may(old: Pod, resources: dict[str, Any], expected: list[str]) -> None:
+    assert resized(old, resources)[1] == expected
 
 
 def test_containers_stay_what_and_where_they_are(old: Pod) -> None:
@@ -89,7 +89,7 @@ def test_a_pod_as_a_whole_may_be_resized() -> None:
 )
 def test_pods_that_cannot_be_resized(spec: dict[str, Any], annotations: dict[str, str], text: str) -> None:
     old = defaulted(spec, annotations=annotations)
-    found = [
+    errors = [
         str(fault) for fault in validate_pod_resize(deepcopy(old), old, PodValidationOptions(old.spec, {}, is_pod=True))
     ]
-    assert found == [f"[]: Forbidden: {text}"]
+    assert errors == [f"[]: Forbidden: {text}"]

@@ -24,7 +24,7 @@ def faults(old: Pod, **status: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("status", "wanted"),
+    ("status", "expected"),
     [
         ({"conditions": [{"type": "Ready", "status": "True"}]}, []),
         ({"qosClass": "Guaranteed"}, ['status.qosClass: Invalid value: "Guaranteed": field is immutable']),
@@ -65,8 +65,8 @@ def faults(old: Pod, **status: Any) -> list[str]:
         ),
     ],
 )
-def test_faults(status: dict[str, Any], wanted: list[str]) -> None:
-    assert faults(defaulted(), **status) == wanted
+def test_errors(status: dict[str, Any], expected: list[str]) -> None:
+    assert faults(defaulted(), **status) == expected
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,15 @@ def test_faults(status: dict[str, Any], wanted: list[str]) -> None:
 def test_containers_that_ended_for_good_do_not_return(spec: dict[str, Any], may_return: bool) -> None:
     old = defaulted(spec)
     old.status = msgspec.convert({"containerStatuses": [ENDED]}, PodStatus)
-    found = faults(old, containerStatuses=[RUNNING])
+    errors = faults(old, containerStatuses=[RUNNING])
     text = "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
-    assert found == ([] if may_return else [text])
+    assert errors == ([] if may_return else [text])
     assert faults(old, containerStatuses=[ENDED]) == []
 
 
 def test_a_bound_pod_is_not_nominated() -> None:
-    found = faults(defaulted({"nodeName": "n"}), nominatedNodeName="m")
-    assert found == ["status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"]
+    errors = faults(defaulted({"nodeName": "n"}), nominatedNodeName="m")
+    assert errors == ["status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"]
 
 
 def test_conditions_keep_their_time_until_their_value_changes() -> None:

@@ -60,8 +60,8 @@ def test_what_may_change(change: Callable[[Pod], Any]) -> None:
 
 
 def test_everything_else_stays_and_the_difference_is_shown() -> None:
-    (found,) = faults(defaulted(), lambda pod: setattr(pod.spec, "restartPolicy", "Never"))
-    assert found == (
+    (error,) = faults(defaulted(), lambda pod: setattr(pod.spec, "restartPolicy", "Never"))
+    assert error == (
         "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
         "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
         "tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n"
@@ -87,7 +87,7 @@ def test_containers_are_neither_added_nor_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old_s", "new_s", "wanted"),
+    ("old_s", "new_s", "expected"),
     [
         (50, 60, "Invalid value: 60: must be less than or equal to previous value"),
         (50, None, "Invalid value: null: must not update from a positive integer to nil value"),
@@ -95,10 +95,10 @@ def test_containers_are_neither_added_nor_removed() -> None:
         (None, 40, None),
     ],
 )
-def test_deadlines_only_shrink(old_s: int | None, new_s: int | None, wanted: str | None) -> None:
+def test_deadlines_only_shrink(old_s: int | None, new_s: int | None, expected: str | None) -> None:
     old = defaulted({"activeDeadlineSeconds": old_s} if old_s else {})
-    found = faults(old, lambda pod: setattr(pod.spec, "activeDeadlineSeconds", new_s))
-    assert found == ([f"spec.activeDeadlineSeconds: {wanted}"] if wanted else [])
+    errors = faults(old, lambda pod: setattr(pod.spec, "activeDeadlineSeconds", new_s))
+    assert errors == ([f"spec.activeDeadlineSeconds: {expected}"] if expected else [])
 
 
 def test_tolerations_are_not_taken_away() -> None:
@@ -110,9 +110,9 @@ def test_tolerations_are_not_taken_away() -> None:
 def test_gates_only_open() -> None:
     old = defaulted({"schedulingGates": [{"name": "x.io/a"}, {"name": "x.io/b"}]})
     assert faults(old, lambda pod: pod.spec.schedulingGates.pop()) == []
-    found = faults(old, lambda pod: pod.spec.schedulingGates.append(PodSchedulingGate(name="x.io/c")))
+    errors = faults(old, lambda pod: pod.spec.schedulingGates.append(PodSchedulingGate(name="x.io/c")))
     text = "only deletion is allowed, but found new scheduling gate 'x.io/c'"
-    assert found == [f"spec.schedulingGates[2].name: Forbidden: {text}"]
+    assert errors == [f"spec.schedulingGates[2].name: Forbidden: {text}"]
 
 
 def test_a_gated_pod_may_be_narrowed() -> None:
@@ -128,13 +128,13 @@ def test_a_gated_pod_keeps_the_terms_that_it_has() -> None:
     needs(old, term("k"))
     assert faults(old, lambda pod: needs(pod, term("k", "l"))) == []
     at = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
-    (found,) = faults(old, lambda pod: needs(pod, term("l")))
-    assert found == (
+    (error,) = faults(old, lambda pod: needs(pod, term("l")))
+    assert error == (
         f'{at}[0]: Invalid value: {{"MatchExpressions":[{{"Key":"l","Operator":"Exists","Values":null}}],'
         '"MatchFields":null}: only additions are allowed (no mutations or deletions)'
     )
-    (found,) = faults(old, lambda pod: needs(pod, term("k"), term("l")))
-    assert found.endswith("no additions/deletions to non-empty NodeSelectorTerms list are allowed")
+    (error,) = faults(old, lambda pod: needs(pod, term("k"), term("l")))
+    assert error.endswith("no additions/deletions to non-empty NodeSelectorTerms list are allowed")
 
 
 def test_annotations_of_profiles_and_mirrors_stay() -> None:
@@ -187,8 +187,8 @@ def test_ephemeral_containers_may_be_added_and_nothing_else() -> None:
     assert faults(old, lambda pod: pod.spec.ephemeralContainers.clear(), check=check) == [
         'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be removed\n'
     ]
-    (found,) = faults(old, lambda pod: setattr(pod.spec.ephemeralContainers[0], "image", "y"), check=check)
-    assert found.startswith(
+    (error,) = faults(old, lambda pod: setattr(pod.spec.ephemeralContainers[0], "image", "y"), check=check)
+    assert error.startswith(
         'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be changed\n'
     )
 

@@ -42,7 +42,7 @@ GOOD_CONTAINERS = st.fixed_dictionaries(
 )
 GOOD_SPECS = st.fixed_dictionaries(
     {
-        "containers": st.lists(GOOD_CONTAINERS, min_size=1, max_size=3, unique_by=lambda found: found["name"]),
+        "containers": st.lists(GOOD_CONTAINERS, min_size=1, max_size=3, unique_by=lambda container: container["name"]),
         "volumes": st.sampled_from([[{"name": "v"}], [{"name": "v", "secret": {"secretName": "s"}}]]),
     },
     optional={

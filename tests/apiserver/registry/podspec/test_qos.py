@@ -10,7 +10,7 @@ FULL = {"limits": {"cpu": "1", "memory": "1Gi"}}
 
 
 @pytest.mark.parametrize(
-    ("spec", "wanted"),
+    ("spec", "expected"),
     [
         ({}, "BestEffort"),
         (container(resources={"requests": {"cpu": "0"}}), "BestEffort"),
@@ -26,8 +26,8 @@ FULL = {"limits": {"cpu": "1", "memory": "1Gi"}}
         ({**container(resources={"requests": {"cpu": "1"}}), "resources": {"limits": {"memory": "1"}}}, "Burstable"),
     ],
 )
-def test_classes(spec: dict[str, Any], wanted: str) -> None:
-    assert qos_class(defaulted(spec).spec) == wanted
+def test_classes(spec: dict[str, Any], expected: str) -> None:
+    assert qos_class(defaulted(spec).spec) == expected
 
 
 def test_sidecars_run_beside_what_comes_after_them() -> None:

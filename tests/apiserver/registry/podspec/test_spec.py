@@ -397,13 +397,13 @@ SCHEDULING = {
 ALL = {**CONTAINERS, **RESOURCES, **VOLUMES, **SECURITY, **SCHEDULING}
 
 
-@pytest.mark.parametrize(("spec", "wanted"), ALL.values(), ids=ALL.keys())
-def test_faults(spec: dict[str, Any], wanted: list[str]) -> None:
-    assert faults_of(spec) == wanted
+@pytest.mark.parametrize(("spec", "expected"), ALL.values(), ids=ALL.keys())
+def test_errors(spec: dict[str, Any], expected: list[str]) -> None:
+    assert faults_of(spec) == expected
 
 
-def test_all_faults_come_at_once_and_in_order() -> None:
-    found = faults_of(
+def test_all_errors_come_at_once_and_in_order() -> None:
+    errors = faults_of(
         {
             "containers": [{"name": "A"}],
             "volumes": [{"name": "V"}],
@@ -412,7 +412,7 @@ def test_all_faults_come_at_once_and_in_order() -> None:
             "schedulingGates": [{"name": "a/b"}],
         }
     )
-    assert [text.partition(": ")[0] for text in found] == [
+    assert [text.partition(": ")[0] for text in errors] == [
         "spec.volumes[0].name",
         "spec.containers[0].name",
         "spec.containers[0].image",
@@ -420,7 +420,7 @@ def test_all_faults_come_at_once_and_in_order() -> None:
         "spec.nodeName",
         "spec.nodeName",
     ]
-    assert found[0] == f'spec.volumes[0].name: Invalid value: "V": {LABEL}'
+    assert errors[0] == f'spec.volumes[0].name: Invalid value: "V": {LABEL}'
 
 
 ANNOTATIONS = {
@@ -457,9 +457,9 @@ ANNOTATIONS = {
 }
 
 
-@pytest.mark.parametrize(("annotations", "wanted"), ANNOTATIONS.values(), ids=ANNOTATIONS.keys())
-def test_annotations(annotations: dict[str, str], wanted: list[str]) -> None:
-    assert faults_of({}, annotations=annotations) == wanted
+@pytest.mark.parametrize(("annotations", "expected"), ANNOTATIONS.values(), ids=ANNOTATIONS.keys())
+def test_annotations(annotations: dict[str, str], expected: list[str]) -> None:
+    assert faults_of({}, annotations=annotations) == expected
 
 
 @pytest.mark.parametrize("cost", ["0", "-7", "2147483647", "-2147483648"])
@@ -483,8 +483,8 @@ def test_a_template_is_checked_like_a_pod_but_for_what_only_pods_have() -> None:
     }
     template = msgspec.convert(value, PodTemplateSpec)
     default_template(template)
-    found = [str(fault).partition(": ")[0] for fault in validate_pod_template_spec(template, NEW_TEMPLATE, "template")]
-    assert found == [
+    fields = [str(fault).partition(": ")[0] for fault in validate_pod_template_spec(template, NEW_TEMPLATE, "template")]
+    assert fields == [
         "template.labels",
         "template.spec.ephemeralContainers[0].name",
         "template.spec.ephemeralContainers",

@@ -9,7 +9,7 @@ C0 = "spec.containers[0]"
 
 
 @pytest.mark.parametrize(
-    ("spec", "wanted"),
+    ("spec", "expected"),
     [
         ({}, []),
         (
@@ -69,17 +69,17 @@ C0 = "spec.containers[0]"
         ),
     ],
 )
-def test_warnings(spec: dict[str, Any], wanted: list[str]) -> None:
-    made = defaulted(spec)
-    assert list(warnings_for(made.spec, made.metadata)) == wanted
+def test_warnings(spec: dict[str, Any], expected: list[str]) -> None:
+    pod = defaulted(spec)
+    assert list(warnings_for(pod.spec, pod.metadata)) == expected
 
 
 def test_templates_say_where_they_stand_and_warn_of_more() -> None:
     key = "container.apparmor.security.beta.kubernetes.io/c"
-    made = defaulted({"nodeSelector": {"beta.kubernetes.io/os": "x"}}, annotations={key: "unconfined"})
-    found = list(warnings_for(made.spec, made.metadata, "spec.template"))
-    assert [text.partition(": ")[0] for text in found] == [
+    pod = defaulted({"nodeSelector": {"beta.kubernetes.io/os": "x"}}, annotations={key: "unconfined"})
+    warnings = list(warnings_for(pod.spec, pod.metadata, "spec.template"))
+    assert [text.partition(": ")[0] for text in warnings] == [
         "spec.template.spec.nodeSelector[beta.kubernetes.io/os]",
         f"spec.template.metadata.annotations[{key}]",
     ]
-    assert [text for text in warnings_for(made.spec, made.metadata) if "annotations" in text] == []
+    assert [text for text in warnings_for(pod.spec, pod.metadata) if "annotations" in text] == []

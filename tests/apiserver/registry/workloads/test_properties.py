@@ -76,14 +76,14 @@ TEXTS = st.sampled_from(
 def mixtures(draw: st.DrawFn, kind: type, spec: dict[str, Any]) -> dict[str, Any]:
     """A whole random object, or a good spec with some random fields, on the surface or deep in the template."""
     schema = schemas.of(kind)
-    found: dict[str, Any] = draw(values(schema, depth=draw(st.integers(2, 7))))
-    random_spec: dict[str, Any] = found.get("spec", {})
+    value: dict[str, Any] = draw(values(schema, depth=draw(st.integers(2, 7))))
+    random_spec: dict[str, Any] = value.get("spec", {})
     how = draw(st.sampled_from(("random", "mixed", "deep")))
     if how == "mixed":
-        found["spec"] = {**random_spec, **spec}
+        value["spec"] = {**random_spec, **spec}
     elif how == "deep":
-        found["spec"] = _joined(spec, random_spec)
-    shaken: dict[str, Any] = _shaken(draw, found) if draw(st.booleans()) else found
+        value["spec"] = _joined(spec, random_spec)
+    shaken: dict[str, Any] = _shaken(draw, value) if draw(st.booleans()) else value
     return {**shaken, "metadata": {"name": "a"}}
 
 
@@ -113,21 +113,21 @@ def test_random_objects_are_taken_as_they_are_or_refused(name: str) -> None:
     async def work(cluster: Cluster) -> None:
         collection = f"{path}/namespaces/ns/{plural}"
         for value in examples(mixtures(kind, spec)):
-            made = await cluster.send("POST", collection, value)
-            assert made.code in (201, 400, 422), (value, made.json)
-            if made.code == 201:
-                await _stays(cluster, f"{collection}/a", made.json)
+            reply = await cluster.send("POST", collection, value)
+            assert reply.code in (201, 400, 422), (value, reply.json)
+            if reply.code == 201:
+                await _stays(cluster, f"{collection}/a", reply.json)
                 await cluster.send("DELETE", f"{collection}/a?propagationPolicy=Background")
 
     in_cluster(work)
 
 
-async def _stays(cluster: Cluster, path: str, made: dict[str, Any]) -> None:
-    again = await cluster.send("PUT", path, made)
-    assert again.code == 200, (made, again.json)
-    assert again.json == made
+async def _stays(cluster: Cluster, path: str, created: dict[str, Any]) -> None:
+    again = await cluster.send("PUT", path, created)
+    assert again.code == 200, (created, again.json)
+    assert again.json == created
     read = await cluster.send("GET", path)
-    assert read.json == made
+    assert read.json == created
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -150,14 +150,14 @@ def test_random_changes_are_taken_as_they_are_or_refused(name: str) -> None:
 
 def examples(strategy: st.SearchStrategy[dict[str, Any]]) -> list[dict[str, Any]]:
     """Values of one run; the server is asynchronous, so that it cannot be asked from inside of hypothesis."""
-    found: list[dict[str, Any]] = []
+    examples_: list[dict[str, Any]] = []
 
     @settings(
         max_examples=OF_A_TEST, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
     )
     @given(strategy)
     def collect(value: dict[str, Any]) -> None:
-        found.append(value)
+        examples_.append(value)
 
     collect()
-    return found
+    return examples_

@@ -67,17 +67,17 @@ def test_what_is_taken_is_what_services_hold(done: list[tuple[str, int, str, dic
 async def _do(server: ApiServer, method: str, name: str, spec: dict[str, Any], query: str) -> None:
     path = SERVICES if method == "POST" else f"{SERVICES}/{name}"
     value = None if method == "DELETE" else {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
-    code, answer = await server.ask(method, path + query, value)
-    assert code in (200, 201, 404, 409, 422) or "failed to allocate" in answer["message"], answer
+    code, response = await server.ask(method, path + query, value)
+    assert code in (200, 201, 404, 409, 422) or "failed to allocate" in response["message"], response
 
 
 async def _check(server: ApiServer) -> None:
     _, services = await server.ask("GET", SERVICES)
-    _, found = await server.ask("GET", "/apis/networking.k8s.io/v1/ipaddresses")
-    taken = sorted((item["metadata"]["name"], item["spec"]["parentRef"]["name"]) for item in found["items"])
+    _, listed = await server.ask("GET", "/apis/networking.k8s.io/v1/ipaddresses")
+    allocated = sorted((item["metadata"]["name"], item["spec"]["parentRef"]["name"]) for item in listed["items"])
     specs = [(item["metadata"]["name"], item["spec"]) for item in services["items"]]
     held = [(ip, name) for name, spec in specs for ip in spec.get("clusterIPs", ()) if ip != "None"]
-    assert taken == sorted(held)
+    assert allocated == sorted(held)
     ports = [{port["nodePort"] for port in spec.get("ports", ()) if "nodePort" in port} for _, spec in specs]
     ports += [{spec["healthCheckNodePort"]} for _, spec in specs if "healthCheckNodePort" in spec]
     assert sum(map(len, ports)) == len(set().union(*ports))
