@@ -88,13 +88,13 @@ def _methods_of_names(tree: ast.Module) -> dict[int, str]:
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Name)
     }
-    found: dict[int, str] = {}
+    patterns: dict[int, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names:
             place = names[node.value.id]
-            if found.get(place) not in SEARCHING:
-                found[place] = node.attr
-    return found
+            if patterns.get(place) not in SEARCHING:
+                patterns[place] = node.attr
+    return patterns
 
 
 def patterns() -> Iterator[Found]:
@@ -131,10 +131,10 @@ def attacks(pattern: str | bytes, flags: int) -> Iterator[tuple[str, str]]:
     """Pairs of what comes first and what is repeated."""
     text = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
     tree = sre_parse.parse(text, flags & ~re.UNICODE if isinstance(pattern, bytes) else flags)
-    seen: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for prefix, repeated in _attacks(list(tree), ""):
-        if repeated and (prefix, repeated) not in seen:
-            seen.add((prefix, repeated))
+        if repeated and (prefix, repeated) not in pairs:
+            pairs.add((prefix, repeated))
             yield prefix, repeated
 
 
@@ -161,11 +161,11 @@ def _attacks(nodes: list[Any], prefix: str) -> Iterator[tuple[str, str]]:
 
 def _samples(nodes: list[Any]) -> list[str]:
     """Some texts that these nodes match."""
-    found = [""]
+    texts = [""]
     for node in nodes:
         parts = _node_samples(node)
-        found = [text + part for text in found for part in parts][:24]
-    return list(dict.fromkeys(found))
+        texts = [text + part for text in texts for part in parts][:24]
+    return list(dict.fromkeys(texts))
 
 
 def _node_samples(node: Any) -> list[str]:
@@ -226,12 +226,12 @@ def _is_member(member: Any, char: str) -> bool:
 # -- time --------------------------------------------------------------------------------------------------------------
 
 
-def slow_text(found: Found) -> str:
+def slow_text(expression: Found) -> str:
     """A text on which the pattern takes more than linear time; empty if none was found."""
-    compiled = re.compile(found.pattern, found.flags)
-    for prefix, repeated in attacks(found.pattern, found.flags):
+    compiled = re.compile(expression.pattern, expression.flags)
+    for prefix, repeated in attacks(expression.pattern, expression.flags):
         for end in ENDS:
-            if size := _slow_at(compiled, found.method, prefix, repeated, end):
+            if size := _slow_at(compiled, expression.method, prefix, repeated, end):
                 return f"{prefix!r} + {repeated!r} * {size} + {end!r}"
     return ""
 
@@ -292,7 +292,7 @@ def test_a_pattern_that_is_fast_is_not(pattern: str, method: str) -> None:
 
 
 def test_every_pattern_of_the_source_takes_linear_time() -> None:
-    found = list(patterns())
-    assert len(found) > 80
-    slow = {str(one): text for one in found if (text := slow_text(one))}
+    expressions = list(patterns())
+    assert len(expressions) > 80
+    slow = {str(expression): text for expression in expressions if (text := slow_text(expression))}
     assert not slow, "\n".join(f"{where} on {text}" for where, text in slow.items())

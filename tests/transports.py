@@ -20,7 +20,7 @@ _ROOT = f"{Path(__file__).resolve().parent.parent}/"
 _FRAMES = 4
 _LEFT_OUT = (f"{_ROOT}.venv/", __file__)
 
-_made: dict[int, str] = {}
+_created_at: dict[int, str] = {}
 """By id: weak references to what is collected as part of a cycle are gone before it is asked."""
 _leaked: list[str] = []
 
@@ -29,15 +29,15 @@ def watch() -> None:
     """From now on note who opens connections, and complain in `take_leaks` instead of by a ResourceWarning."""
     _patch(asyncio.selector_events._SelectorTransport, _has_socket, _close)  # type: ignore[attr-defined]
     _patch(asyncio.sslproto._SSLProtocolTransport, lambda transport: not transport._closed)
-    _patch(socket.socket, lambda each: each.fileno() != -1, lambda each: each.close())
+    _patch(socket.socket, lambda connection: connection.fileno() != -1, lambda connection: connection.close())
     _patch(asyncio.StreamWriter, lambda writer: not writer.transport.is_closing())
     _patch(aiohttp.ClientSession, lambda session: not session.closed, lambda session: session.detach())
 
 
 def take_leaks() -> list[str]:
     """What was collected without having been closed since this was last asked."""
-    found, _leaked[:] = list(_leaked), []
-    return found
+    leaks, _leaked[:] = list(_leaked), []
+    return leaks
 
 
 def _patch(cls: Any, is_open: Callable[[Any], bool], close: Callable[[Any], None] = lambda obj: None) -> None:
@@ -45,10 +45,10 @@ def _patch(cls: Any, is_open: Callable[[Any], bool], close: Callable[[Any], None
 
     def init(self: Any, *args: Any, **options: Any) -> None:
         make(self, *args, **options)
-        _made[id(self)] = _origin()
+        _created_at[id(self)] = _origin()
 
     def delete(self: Any) -> None:
-        origin = _made.pop(id(self), "opened before anybody looked")
+        origin = _created_at.pop(id(self), "opened before anybody looked")
         try:
             is_leaked = is_open(self)
         except AttributeError:  # its making failed

@@ -38,8 +38,11 @@ def main(focus: str, skip: str, runtime: str, store: str, kubectl: str, processe
     began, commit = time.monotonic(), results.commit(report.ROOT)
     try:
         cache = _prepare()
-        made = images.make_all(cache)
-        with registry.serve(made, images.blobs_directory(cache)) as address, running(options, directory) as kubeconfig:
+        archives = images.make_all(cache)
+        with (
+            registry.serve(archives, images.blobs_directory(cache)) as address,
+            running(options, directory) as kubeconfig,
+        ):
             program = sampan_kubectl(directory) if kubectl == "sampan" else cache / programs.KUBECTL.name
             suite = Suite(
                 cache=cache,

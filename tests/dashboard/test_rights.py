@@ -189,8 +189,8 @@ async def test_requests_of_the_page_are_forbidden(cluster: Cluster, account: str
             if method == "PATCH":
                 headers = {"Content-Type": "application/merge-patch+json"}
             data = msgspec.json.encode(body) if body is not None else None
-            status, answer = await someone.page.k8s(method, path, data=data, headers=headers)
-            assert status == 403, f"{method} {path}: {status} {answer}"
+            status, response = await someone.page.k8s(method, path, data=data, headers=headers)
+            assert status == 403, f"{method} {path}: {status} {response}"
 
 
 async def test_a_diff_shows_neither_the_live_object_nor_the_dry_run(cluster: Cluster, account: str) -> None:

@@ -273,7 +273,7 @@ class Fuzzer:
             parts = ["namespaces", self._quoted(NAMESPACES), resource.plural]
         if self._random.random() < 0.75:
             parts.append(self._quoted(NAMES))
-            known = [each.name for each in resource.subresources]
+            known = [subresource.name for subresource in resource.subresources]
             if known and self._random.random() < 0.3:
                 parts.append(self._one([*known, "x", ""]))
                 if self._random.random() < 0.2:
@@ -289,7 +289,7 @@ class Fuzzer:
     def _odd_headers(self) -> dict[str, str]:
         if self._random.random() < 0.9:
             return {}
-        found: dict[str, str] = self._one(
+        headers: dict[str, str] = self._one(
             [
                 {"User-Agent": "\u00e9" * 50},
                 {"User-Agent": "curl/8"},
@@ -305,7 +305,7 @@ class Fuzzer:
                 {"Range": "bytes=0-"},
             ]
         )
-        return found
+        return headers
 
     def _content(self, method: str, resource: Resource, name: str) -> tuple[str, bytes]:
         if method in ("GET", "HEAD") and self._random.random() < 0.9:
@@ -333,7 +333,7 @@ class Fuzzer:
         if pick < 0.93:
             return self._mutated(data)
         deep = self._one((50, 2000, 100_000))
-        found: bytes = self._one(
+        body: bytes = self._one(
             (
                 b"",
                 b"null",
@@ -357,7 +357,7 @@ class Fuzzer:
                 bytes(self._random.randrange(256) for _ in range(60)),
             )
         )
-        return found
+        return body
 
     # -- bodies ------------------------------------------------------------------------------------------------------
 
@@ -437,9 +437,9 @@ class Fuzzer:
             return self._one((None, {}, [], "", 0, True, {"a": 1}, [None], self._one(WORDS), self._one(NUMBERS)))
         if schema.properties:
             chance = 4 / max(len(schema.properties), 4)
-            wanted = [name for name in schema.properties if name in schema.required or self._random.random() < chance]
-            found = {name: self._value(schema.properties[name], depth - 1) for name in wanted} if depth else {}
-            return found | ({self._one(WORDS): 1} if self._random.random() < 0.03 else {})
+            names = [name for name in schema.properties if name in schema.required or self._random.random() < chance]
+            value = {name: self._value(schema.properties[name], depth - 1) for name in names} if depth else {}
+            return value | ({self._one(WORDS): 1} if self._random.random() < 0.03 else {})
         if schema.additional is not None:
             return {
                 self._one(WORDS): self._value(schema.additional, depth - 1) for _ in range(self._random.randint(0, 2))
@@ -518,21 +518,23 @@ class Fuzzer:
         return Case(large(), self._one((End.HALF, End.LEAVES)), is_noise=True)
 
     def _mutated(self, data: bytes, most: int = 3) -> bytes:
-        found = bytearray(data)
+        mutated = bytearray(data)
         for _ in range(self._random.randint(1, most)):
-            at = self._random.randrange(len(found) + 1)
+            at = self._random.randrange(len(mutated) + 1)
             match self._random.randrange(5):
                 case 0:
-                    found[at : at + 1] = bytes([self._random.randrange(256)])
+                    mutated[at : at + 1] = bytes([self._random.randrange(256)])
                 case 1:
-                    del found[at : at + self._random.randint(1, 20)]
+                    del mutated[at : at + self._random.randint(1, 20)]
                 case 2:
-                    found[at:at] = bytes(self._random.choices(range(256), k=self._random.randint(1, 8)))
+                    mutated[at:at] = bytes(self._random.choices(range(256), k=self._random.randint(1, 8)))
                 case 3:
-                    found[at:at] = found[at : at + 30]
+                    mutated[at:at] = mutated[at : at + 30]
                 case _:
-                    found[at:at] = self._one((b"\x00", b"\r\n", b'"', b"{", b"[", b"-", b"1e999", b"\\u0000", b"null"))
-        return bytes(found)
+                    mutated[at:at] = self._one(
+                        (b"\x00", b"\r\n", b'"', b"{", b"[", b"-", b"1e999", b"\\u0000", b"null")
+                    )
+        return bytes(mutated)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 

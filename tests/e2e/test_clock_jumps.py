@@ -36,8 +36,8 @@ def set_clock(clock: VirtualClock, jump_s: float) -> None:
 
 
 async def leases(cluster: Cluster, namespace: str) -> dict[str, Any]:
-    found = (await cluster.client.of(Lease).list(Selection(namespace=namespace))).items
-    return {lease.metadata.name: lease.spec for lease in found}
+    leases = (await cluster.client.of(Lease).list(Selection(namespace=namespace))).items
+    return {lease.metadata.name: lease.spec for lease in leases}
 
 
 async def create_pod(cluster: Cluster, name: str, annotations: dict[str, str]) -> None:
@@ -66,7 +66,7 @@ def test_leases_are_renewed_and_nodes_stay_ready(jump_s: float) -> None:
                         age_s = clock.now() - times.parse_time(spec.renewTime)
                         assert 0 <= age_s <= 15, f"lease {name} was renewed {age_s} s ago"
             for node in (await cluster.client.of(Node).list()).items:
-                ready = next(each for each in node.status.conditions if each.type == "Ready")
+                ready = next(condition for condition in node.status.conditions if condition.type == "Ready")
                 assert ready.status == "True", node.metadata.name
         after = await leases(cluster, "kube-system")
         for name in ("kube-controller-manager", "kube-scheduler"):

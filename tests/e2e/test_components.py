@@ -44,8 +44,8 @@ class Site:
     def kubeconfig(self, user: str, *groups: str) -> Path:
         path = self.folder / f"{user.replace(':', '-')}.kubeconfig"
         ca = certificates.KeyPair(self.pki.certificate(CA).read_bytes(), self.pki.key(CA).read_bytes())
-        wanted = certificates.SigningRequest(common_name=user, organizations=groups, is_client=True)
-        pair = certificates.issue(ca, wanted, now=time.time())
+        request = certificates.SigningRequest(common_name=user, organizations=groups, is_client=True)
+        pair = certificates.issue(ca, request, now=time.time())
         config = kubeconfig.admin_config(
             name="site", url=self.url, ca=ca.certificate, certificate=pair.certificate, key=pair.key
         )
@@ -73,8 +73,8 @@ class Site:
             "--cluster-signing-cert-file": self.pki.certificate(CA),
             "--cluster-signing-key-file": self.pki.key(CA),
         }
-        said = [str(word) for pair in words.items() for word in pair]
-        return self.component("kube-controller-manager", "--use-service-account-credentials", *said, *more)
+        arguments = [str(word) for pair in words.items() for word in pair]
+        return self.component("kube-controller-manager", "--use-service-account-credentials", *arguments, *more)
 
 
 @pytest.fixture
@@ -129,8 +129,8 @@ async def until(client: Client, kind: type[Any], name: str, namespace: str, is_s
     raise AssertionError("the watch ended")
 
 
-def is_available(found: Deployment) -> bool:
-    return found.status.availableReplicas == found.spec.replicas
+def is_available(deployment: Deployment) -> bool:
+    return deployment.status.availableReplicas == deployment.spec.replicas
 
 
 def test_a_deployment_becomes_available_and_a_manager_that_dies_is_replaced(site: Site) -> None:
@@ -151,7 +151,9 @@ def test_a_deployment_becomes_available_and_a_manager_that_dies_is_replaced(site
             makers = {pod.metadata.managedFields[0].manager for pod in pods}
             assert makers == {"kube-controller-manager"}
             events = (await admin.of(Event).list(Selection(namespace="default"))).items
-            assert {"ScalingReplicaSet", "SuccessfulCreate", "Scheduled", "Started"} <= {each.reason for each in events}
+            assert {"ScalingReplicaSet", "SuccessfulCreate", "Scheduled", "Started"} <= {
+                event.reason for event in events
+            }
 
     with ExitStack() as stack:
         stack.enter_context(site.component("kube-scheduler"))
@@ -163,8 +165,8 @@ def test_controllers_that_are_switched_off(site: Site) -> None:
     async def main() -> None:
         async with site.client("kubernetes-admin", "system:masters") as admin:
             await admin.of(Deployment).create(deployment("first"))
-            found = await until(admin, Deployment, "first", "default", lambda each: each.status.observedGeneration == 1)
-            assert not found.status.replicas
+            first = await until(admin, Deployment, "first", "default", lambda obj: obj.status.observedGeneration == 1)
+            assert not first.status.replicas
             leases = (await admin.of(Lease).list(Selection(namespace="kube-system"))).items
             assert [lease.metadata.name for lease in leases if not lease.metadata.name.startswith("apiserver-")] == []
             assert (await admin.of(Pod).list(Selection(namespace="default"))).items == []

@@ -59,18 +59,18 @@ def template() -> ResourceClaimTemplate:
 
 
 def with_template(name: str) -> Pod:
-    made = builders.pod(name, namespace=NAMESPACE)
-    assert made.spec.containers
-    made.spec.resourceClaims = [PodResourceClaim(name="gpu", resourceClaimTemplateName="one-gpu")]
-    made.spec.containers[0].resources = ResourceRequirements(claims=[CoreClaim(name="gpu")])
-    return made
+    pod = builders.pod(name, namespace=NAMESPACE)
+    assert pod.spec.containers
+    pod.spec.resourceClaims = [PodResourceClaim(name="gpu", resourceClaimTemplateName="one-gpu")]
+    pod.spec.containers[0].resources = ResourceRequirements(claims=[CoreClaim(name="gpu")])
+    return pod
 
 
 def with_extended(name: str, amount: str) -> Pod:
-    made = builders.pod(name, namespace=NAMESPACE)
-    assert made.spec.containers
-    made.spec.containers[0].resources = ResourceRequirements(limits={GPU: amount})
-    return made
+    pod = builders.pod(name, namespace=NAMESPACE)
+    assert pod.spec.containers
+    pod.spec.containers[0].resources = ResourceRequirements(limits={GPU: amount})
+    return pod
 
 
 async def seen(client: Client, kind: Any, name: str, holds: Callable[[Any], bool]) -> Any:
@@ -97,18 +97,18 @@ async def until_none(client: Client) -> None:
                 return
 
 
-def is_running(found: Pod) -> bool:
-    return found.status.phase == "Running"
+def is_running(pod: Pod) -> bool:
+    return pod.status.phase == "Running"
 
 
-def is_refused(found: Pod) -> bool:
-    return any(one.type == "PodScheduled" and one.status == "False" for one in found.status.conditions)
+def is_refused(pod: Pod) -> bool:
+    return any(condition.type == "PodScheduled" and condition.status == "False" for condition in pod.status.conditions)
 
 
 async def devices_of(client: Client, claim: str) -> list[tuple[str, str]]:
-    found = await client.of(ResourceClaim).get(claim, NAMESPACE)
-    assert found.status.allocation is not None
-    return [(one.pool, one.device) for one in found.status.allocation.devices.results]
+    stored_claim = await client.of(ResourceClaim).get(claim, NAMESPACE)
+    assert stored_claim.status.allocation is not None
+    return [(result.pool, result.device) for result in stored_claim.status.allocation.devices.results]
 
 
 async def test_devices_are_found_used_and_given_back() -> None:
@@ -126,11 +126,11 @@ async def test_devices_are_found_used_and_given_back() -> None:
         assert by_template.spec.nodeName == extended.spec.nodeName == node
         own = by_template.status.resourceClaimStatuses[0].resourceClaimName
         special = extended.status.extendedResourceClaimStatus.resourceClaimName
-        given = await devices_of(client, own) + await devices_of(client, special)
-        assert sorted(given) == [(node, f"gpu-{at}") for at in range(3)]
+        allocated = await devices_of(client, own) + await devices_of(client, special)
+        assert sorted(allocated) == [(node, f"gpu-{at}") for at in range(3)]
         await raw.create(with_extended("late", "1"))
         late = await seen(client, Pod, "late", is_refused)
-        message = next(one.message for one in late.status.conditions if one.type == "PodScheduled")
+        message = next(condition.message for condition in late.status.conditions if condition.type == "PodScheduled")
         assert message.startswith("0/3 nodes are available: 3 cannot allocate all claims.")
         await raw.delete("x", NAMESPACE, options=Delete(grace_period_s=0))
         late = await seen(client, Pod, "late", is_running)

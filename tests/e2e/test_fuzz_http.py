@@ -100,10 +100,10 @@ async def _send(wire: Wire, case: Case, codes: Counter[int]) -> bool:
         if case.is_watch:
             codes[(await wire.head())[0]] += 1
             return False
-        answer = await wire.answer(is_head=case.method == "HEAD")
-    _check(answer)
-    codes[answer.code] += 1
-    is_open = answer.headers.get("connection") != "close"
+        response = await wire.answer(is_head=case.method == "HEAD")
+    _check(response)
+    codes[response.code] += 1
+    is_open = response.headers.get("connection") != "close"
     if is_open and not codes.total() % CHECKED_EVERY:
         await _check_connection(wire)
     return is_open
@@ -133,28 +133,28 @@ async def _noise_is_answered(wire: Wire, case: Case, codes: Counter[int]) -> Non
         raise Finding(f"{start!r}")
 
 
-def _check(answer: Answer) -> None:
-    if "content-encoding" in answer.headers:
+def _check(response: Answer) -> None:
+    if "content-encoding" in response.headers:
         return
-    if answer.code == 500 and answer.body:
-        _is_as_recorded(answer)
-    elif answer.code > 500 and answer.code != 504:
-        raise Finding(f"{answer}")
-    if answer.code >= 400 and answer.body and answer.headers.get("content-type") == "application/json":
-        status = answer.json
-        if status["kind"] != "Status" or status["code"] != answer.code:
-            raise Finding(f"{answer}")
-    if answer.code < 300 and answer.body and answer.headers.get("content-type") == "application/json":
-        msgspec.json.decode(answer.body)
+    if response.code == 500 and response.body:
+        _is_as_recorded(response)
+    elif response.code > 500 and response.code != 504:
+        raise Finding(f"{response}")
+    if response.code >= 400 and response.body and response.headers.get("content-type") == "application/json":
+        status = response.json
+        if status["kind"] != "Status" or status["code"] != response.code:
+            raise Finding(f"{response}")
+    if response.code < 300 and response.body and response.headers.get("content-type") == "application/json":
+        msgspec.json.decode(response.body)
 
 
-def _is_as_recorded(answer: Answer) -> None:
+def _is_as_recorded(response: Answer) -> None:
     """The real server answers 500 without a reason where it has no Status for what it found."""
-    if answer.headers.get("content-type", "").startswith("text/plain"):
-        if "unable to determine kind and namespace from url" not in answer.text:
-            raise Finding(f"{answer}")
-    elif answer.headers.get("content-type") == "application/json" and answer.json.get("reason"):
-        raise Finding(f"{answer}")
+    if response.headers.get("content-type", "").startswith("text/plain"):
+        if "unable to determine kind and namespace from url" not in response.text:
+            raise Finding(f"{response}")
+    elif response.headers.get("content-type") == "application/json" and response.json.get("reason"):
+        raise Finding(f"{response}")
 
 
 async def _works_as_before(port: int) -> None:

@@ -44,7 +44,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 @pytest.fixture(scope="module")
 def images() -> Iterator[dict[str, str]]:
     """References of images, by names, as registries of their makers serve them."""
-    made: dict[str, MadeImage] = {
+    images_by_name: dict[str, MadeImage] = {
         "keys": with_diff_ids(MadeImage({"x": b"1"}), "sha256:../../pki"),
         "pipe": busybox_with({"etc/passwd": special("etc/passwd", tarfile.FIFOTYPE)}, User="1000"),
         "zeros": busybox_with({}, User="00"),
@@ -52,15 +52,15 @@ def images() -> Iterator[dict[str, str]]:
     with ExitStack() as serving:
         yield {
             name: f"{serving.enter_context(registry.serving(image, f'evil/{name}', 'latest'))}/evil/{name}:latest"
-            for name, image in made.items()
+            for name, image in images_by_name.items()
         }
 
 
 def apply(kubectl: Kubectl, name: str, *, namespace: str = "default", **spec: Any) -> None:
     container = {"name": "c", "image": "sampan.local/host", **spec.pop("container", {})}
     whole = {"terminationGracePeriodSeconds": 0, "restartPolicy": "Never", "containers": [container], **spec}
-    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": whole}
-    kubectl("apply", "-f", "-", stdin=json.dumps(made))
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": whole}
+    kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
 
 
 def waits_for(kubectl: Kubectl, name: str, reason: str, namespace: str = "default") -> str:
@@ -116,7 +116,7 @@ def test_root_in_a_pod_of_the_host_image_reads_only_what_others_may(kubectl: Kub
     secret.touch(0o600)
     try:
         secret.write_text("treasure")
-        said = runs(kubectl, "reader", container={"command": ["sh", "-c", f"id -u; cat {secret} 2>&1; true"]})
+        output = runs(kubectl, "reader", container={"command": ["sh", "-c", f"id -u; cat {secret} 2>&1; true"]})
     finally:
         secret.unlink()
-    assert said == f"0\ncat: {secret}: Permission denied\n"
+    assert output == f"0\ncat: {secret}: Permission denied\n"

@@ -23,8 +23,8 @@ SETS: list[tuple[str, dict[str, Any]]] = [
 
 
 async def create(wire: Wire, path: str, value: dict[str, Any]) -> None:
-    answer = await wire.ask("POST", path, value)
-    assert answer.code == 201, answer.text
+    response = await wire.ask("POST", path, value)
+    assert response.code == 201, response.text
 
 
 async def fill(port: int) -> None:

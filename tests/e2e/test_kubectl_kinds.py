@@ -17,8 +17,8 @@ from sampan.machinery.certificates import make_ca
 from tests.apiserver.every_kind import GOOD
 from tests.e2e.kubectl.command import Kubectl
 
-SERVED = {f"{found.qualified}/{found.version}": found for found in builtin_scheme()}
-STORED = {name: found for name, found in SERVED.items() if found.storage is not None}
+SERVED = {f"{resource.qualified}/{resource.version}": resource for resource in builtin_scheme()}
+STORED = {name: resource for name, resource in SERVED.items() if resource.storage is not None}
 NAME = "kinds-of-this-test"
 
 _SUBJECTS = ["USERS", "GROUPS", "SERVICEACCOUNTS"]
@@ -87,9 +87,9 @@ def test_made_by_words(kubectl: Kubectl, words: str, kind: str, path: str, value
     kubectl.needs(1, 24)
     parts = [word.replace("_", " ") for word in words.split() if not word.endswith("url=")]
     name = next(word for word in parts if word.startswith("made"))
-    made = kubectl("create", *parts)
+    output = kubectl("create", *parts)
     try:
-        assert made.endswith(f"/{name} created\n")
+        assert output.endswith(f"/{name} created\n")
         assert kubectl.jsonpath("get", kind, name, path) == value
     finally:
         kubectl("delete", kind, name, "--wait=false")
@@ -123,20 +123,20 @@ def one_of_each(kubectl: Kubectl) -> Iterator[Kubectl]:
     items = [manifest(resource) for resource in STORED.values()]
     distinct = {(item["kind"], item["metadata"]["name"]): item for item in items}
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(distinct.values())})
-    made = kubectl("create", "-f", "-", stdin=text)
-    assert len(made.splitlines()) == len(distinct)
+    output = kubectl("create", "-f", "-", stdin=text)
+    assert len(output.splitlines()) == len(distinct)
     yield kubectl
     kubectl("delete", "-f", "-", "--timeout=60s", stdin=text)
 
 
 def tables(kubectl: Kubectl, *form: str) -> dict[str, list[list[str]]]:
     """The lines of every kind's table, heads first."""
-    wanted = {argument(resource): resource.plural for resource in STORED.values()}
-    blocks = kubectl("get", ",".join(wanted), *form).split("\n\n")
-    assert len(blocks) == len(wanted), blocks
+    expected = {argument(resource): resource.plural for resource in STORED.values()}
+    blocks = kubectl("get", ",".join(expected), *form).split("\n\n")
+    assert len(blocks) == len(expected), blocks
     return {
         name: [re.split(r" {2,}", line.rstrip()) for line in block.splitlines()]
-        for name, block in zip(wanted, blocks, strict=True)
+        for name, block in zip(expected, blocks, strict=True)
     }
 
 
@@ -164,8 +164,8 @@ def test_components(kubectl: Kubectl) -> None:
 def test_every_kind_is_explained(kubectl: Kubectl, name: str) -> None:
     kubectl.needs(1, 27)
     resource = SERVED[name]
-    told = kubectl("explain", resource.plural, f"--api-version={resource.api_version}")
-    lines = told.splitlines()
+    output = kubectl("explain", resource.plural, f"--api-version={resource.api_version}")
+    lines = output.splitlines()
     assert f"KIND:       {resource.kind}" in lines
     assert f"VERSION:    {resource.version}" in lines
     assert "FIELDS:" in lines
@@ -174,5 +174,5 @@ def test_every_kind_is_explained(kubectl: Kubectl, name: str) -> None:
 
 def test_a_field_is_explained(kubectl: Kubectl) -> None:
     kubectl.needs(1, 27)
-    told = kubectl("explain", "persistentvolumeclaims.spec.resources.requests")
-    assert "FIELD: requests <map[string]Quantity>" in told
+    output = kubectl("explain", "persistentvolumeclaims.spec.resources.requests")
+    assert "FIELD: requests <map[string]Quantity>" in output

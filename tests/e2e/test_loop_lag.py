@@ -67,18 +67,18 @@ async def _fill(port: int) -> None:
 async def _list(port: int, headers: dict[str, str]) -> None:
     async with Wire(port) as wire:
         for _ in range(3):
-            answer = await wire.ask("GET", f"{MAPS}?resourceVersion=0", headers=headers)
-            assert answer.code == 200
+            response = await wire.ask("GET", f"{MAPS}?resourceVersion=0", headers=headers)
+            assert response.code == 200
 
 
 async def _watch(port: int) -> None:
     async with Wire(port) as wire:
         wire.send(request("GET", f"{MAPS}?watch=1&resourceVersion=0"))
         assert (await wire.head())[0] == 200
-        seen = 0
+        count = 0
         async for chunk in wire.chunks():
-            seen += chunk.count(b'"type":"ADDED"')
-            if seen == COUNT:
+            count += chunk.count(b'"type":"ADDED"')
+            if count == COUNT:
                 return
 
 
@@ -306,9 +306,9 @@ def test_large_requests_leave_the_loop_to_others(full: Cluster, case: str) -> No
     async def work(port: int) -> None:
         async with Wire(port) as wire:
             for method, target, value, media in LARGE[case]:
-                answer = await wire.ask(method, target, value or None, headers={"Content-Type": media})
-                assert answer.code in (200, 201, 400, 404, 409, 413, 422, 500), answer.text[:300]
-                assert answer.code != 500 or answer.json["message"] == "etcdserver: request is too large"
+                response = await wire.ask(method, target, value or None, headers={"Content-Type": media})
+                assert response.code in (200, 201, 400, 404, 409, 413, 422, 500), response.text[:300]
+                assert response.code != 500 or response.json["message"] == "etcdserver: request is too large"
 
     async def warm_up(port: int) -> None:
         async with Wire(port) as wire:

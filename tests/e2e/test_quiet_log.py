@@ -30,8 +30,8 @@ JOB_POD = {
 def _nothing_is_warned_of(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     with caplog.at_level(logging.WARNING):
         yield
-        found = [record.getMessage() for record in caplog.get_records("call") if record.levelno >= logging.WARNING]
-    assert not found, "\n".join(found)
+        messages = [record.getMessage() for record in caplog.get_records("call") if record.levelno >= logging.WARNING]
+    assert not messages, "\n".join(messages)
 
 
 def labelled(name: str, **spec: Any) -> dict[str, Any]:

@@ -33,19 +33,19 @@ def golden(shared_dir: Path) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(components=("apiserver", "controllers"), insecure=True) as found:
-        yield found
+    with Cluster(components=("apiserver", "controllers"), insecure=True) as cluster:
+        yield cluster
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_answers_are_those_of_a_real_server(name: str, golden: ModuleType, shared_dir: Path, cluster: Cluster) -> None:
-    folder = shared_dir / "golden"
-    scenario = yaml.safe_load((folder / "scenarios" / f"{name}.yaml").read_text())
-    wanted = json.loads((folder / "recorded" / f"{name}.json").read_text())
-    answers = golden.run(golden.Server(cluster.insecure_url, None, True), scenario, name)
+    directory = shared_dir / "golden"
+    scenario = yaml.safe_load((directory / "scenarios" / f"{name}.yaml").read_text())
+    expected = json.loads((directory / "recorded" / f"{name}.json").read_text())
+    responses = golden.run(golden.Server(cluster.insecure_url, None, True), scenario, name)
     differences = [
         f"step {want['step']} {want['request']} {want['name']}: {line}"
-        for want, got in zip(wanted, answers, strict=True)
+        for want, got in zip(expected, responses, strict=True)
         for line in golden.differences(want, got)
     ]
     assert differences == []

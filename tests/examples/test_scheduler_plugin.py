@@ -59,7 +59,7 @@ def test_the_plugin_in_a_cluster() -> None:
 
 def _failure(cluster: Cluster, name: str) -> str:
     page: Any = cluster.run(cluster.client.of(Event).list(Selection(namespace="default")))
-    notes = [one.note for one in page.items if one.regarding.name == name and one.reason == "FailedScheduling"]
+    notes = [node.note for node in page.items if node.regarding.name == name and node.reason == "FailedScheduling"]
     return notes[-1] if notes else ""
 
 

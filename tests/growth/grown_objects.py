@@ -97,8 +97,8 @@ def _parent(value: dict[str, Any], schema: Schema, path: tuple[str, ...]) -> tup
             below, key, name = schema.properties[part], part, part
         assert below is not None
         if isinstance(node, dict) and not isinstance(node.get(key), dict | list):
-            made = sample(below, name, 0)
-            node[key] = made if isinstance(made, dict | list) else [] if below.items is not None else {}
+            container = sample(below, name, 0)
+            node[key] = container if isinstance(container, dict | list) else [] if below.items is not None else {}
         if isinstance(node, dict) and part not in (ITEM, VALUE):
             _drop_alternatives(node, schema, part)
         node, schema = node[key], below
@@ -235,8 +235,8 @@ def _container(value: dict[str, Any], schema: Schema, path: tuple[str, ...]) -> 
             _drop_alternatives(node, schema, part)
         assert below is not None
         if isinstance(node, dict) and not isinstance(node.get(key), dict | list):
-            made = sample(below, name, 0)
-            node[key] = made if isinstance(made, dict | list) else [] if below.items is not None else {}
+            container = sample(below, name, 0)
+            node[key] = container if isinstance(container, dict | list) else [] if below.items is not None else {}
         node, schema = node[key], below
     return node
 

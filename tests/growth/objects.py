@@ -27,7 +27,7 @@ from tests.growth.grown_objects import (
     with_string,
 )
 
-STORED = [found for found in builtin_scheme() if found.storage is not None]
+STORED = [resource for resource in builtin_scheme() if resource.storage is not None]
 
 TOO_LARGE = b"etcdserver: request is too large"
 """The proper answer to an object that has grown above what can be stored."""
@@ -91,15 +91,15 @@ class StringCase(Case):
 
 def string_cases(*, distinct: bool) -> Iterator[Case]:
     """Every string of every kind; of those that several kinds share the first, if only distinct ones are wanted."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for resource in STORED:
         kind = type_for(resource.gvk)
         assert kind is not None
         for field in string_fields(schemas.of(kind)):
-            if field.owner in seen:
+            if field.owner in names:
                 continue
             if distinct:
-                seen.add(field.owner)
+                names.add(field.owner)
             for shape in SHAPES:
                 yield StringCase(resource, field, shape)
 
@@ -133,8 +133,8 @@ def distinct_cases_of_pods_and_templates(modes: Sequence[str]) -> list[Case]:
 
 @asynccontextmanager
 async def measured_cluster() -> AsyncIterator[Cluster]:
-    async with cluster() as made:
-        yield made
+    async with cluster() as running:
+        yield running
 
 
 def fitting(case: Case, count: int) -> tuple[int, bytes]:
@@ -197,15 +197,15 @@ async def _stored(server: Cluster, case: Case, count: int, subresource: str) -> 
     reply = await server.send("POST", case.collection, sent)
     if reply.code != 201:
         return None
-    made: dict[str, Any] = reply.json
+    created: dict[str, Any] = reply.json
     if subresource:
-        full = {**made, "status": value.get("status", {})}
+        full = {**created, "status": value.get("status", {})}
         reply = await server.send("PUT", f"{case.collection}/{case.name}{subresource}", full)
         if reply.code != 200:
             await _forget(server, case)
             return None
-        made = reply.json
-    return made
+        created = reply.json
+    return created
 
 
 async def _forget(server: Cluster, case: Case) -> None:

@@ -79,29 +79,29 @@ async def test_a_small_request_that_used_to_stop_the_server(
     async with Cluster(insecure=True, controllers=()) as cluster, Wire(_port(cluster)) as wire:
         await _prepare(wire)
         values = {size: body(size) for size in (count // 4, count)}
-        answers: list[Answer] = []
+        responses: list[Answer] = []
 
         async def send(size: int) -> None:
-            answers.append(await wire.ask("POST", target, values[size], {"Impersonate-User": user}))
+            responses.append(await wire.ask("POST", target, values[size], {"Impersonate-User": user}))
 
-        found = await growth(f"{user} sends {target}", send, count)
-        assert {answer.code for answer in answers} == {code}, answers[-1].body[:500]
-        assert not found.is_too_fast, str(found)
-        assert found.large_s < MOST_CPU_S, str(found)
+        growth_ = await growth(f"{user} sends {target}", send, count)
+        assert {response.code for response in responses} == {code}, responses[-1].body[:500]
+        assert not growth_.is_too_fast, str(growth_)
+        assert growth_.large_s < MOST_CPU_S, str(growth_)
 
 
 def test_an_admin_of_a_namespace_still_sees_which_rights_are_missing() -> None:
-    wanted = {"apiGroups": ["", "apps"], "resources": ["nodes", "pods"], "verbs": ["get", "evict"]}
+    rule = {"apiGroups": ["", "apps"], "resources": ["nodes", "pods"], "verbs": ["get", "evict"]}
 
     async def ask() -> Answer:
         async with Cluster(insecure=True, controllers=()) as cluster, Wire(_port(cluster)) as wire:
             await _prepare(wire)
-            body = {"metadata": {"name": "a"}, "rules": [wanted]}
+            body = {"metadata": {"name": "a"}, "rules": [rule]}
             return await wire.ask("POST", ROLES, body, {"Impersonate-User": "admin"})
 
-    answer = asyncio.run(ask())
-    assert answer.code == 403
-    assert answer.json["message"] == (
+    response = asyncio.run(ask())
+    assert response.code == 403
+    assert response.json["message"] == (
         'roles.rbac.authorization.k8s.io "a" is forbidden: user "admin" (groups=["system:authenticated"]) is '
         "attempting to grant RBAC permissions not currently held:\n"
         '{APIGroups:[""], Resources:["nodes"], Verbs:["get" "evict"]}\n'
@@ -117,9 +117,9 @@ def _port(cluster: Cluster) -> int:
 
 async def _prepare(wire: Wire) -> None:
     """A namespace with an editor and an administrator."""
-    made = [await wire.ask("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})]
+    creations = [await wire.ask("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})]
     account = {"metadata": {"name": "default"}}
-    made.append(await wire.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account))
+    creations.append(await wire.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account))
     for user, name in (("editor", "edit"), ("admin", "admin")):
         binding = {
             "metadata": {"name": user},
@@ -127,7 +127,7 @@ async def _prepare(wire: Wire) -> None:
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         }
         path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings"
-        made.append(await wire.ask("POST", path, binding))
+        creations.append(await wire.ask("POST", path, binding))
     # the roles edit and admin are put together from others by a controller, which does not run here
     for name in ("edit", "admin"):
         rules = [
@@ -138,5 +138,7 @@ async def _prepare(wire: Wire) -> None:
         role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
         path = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}"
         present = (await wire.ask("GET", path)).json
-        made.append(await wire.ask("PUT", path, {**present, **role, "metadata": present["metadata"], "rules": rules}))
-    assert {answer.code for answer in made} <= {200, 201}, [answer.body for answer in made]
+        creations.append(
+            await wire.ask("PUT", path, {**present, **role, "metadata": present["metadata"], "rules": rules})
+        )
+    assert {response.code for response in creations} <= {200, 201}, [response.body for response in creations]

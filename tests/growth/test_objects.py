@@ -36,14 +36,14 @@ PARTS = 8
 
 
 async def _offenders(cases: Sequence[Case], count: int, changes: Sequence[Change]) -> list[Growth]:
-    found = []
+    problems = []
     async with measured_cluster() as server:
         for case in cases:
             if changes:
-                found += await update_growths(server, case, count, changes)
+                problems += await update_growths(server, case, count, changes)
             else:
-                found.append(await create_growth(server, case, count))
-    return [cost for cost in found if cost.is_too_fast]
+                problems.append(await create_growth(server, case, count))
+    return [cost for cost in problems if cost.is_too_fast]
 
 
 def _check(cases: Sequence[Case], count: int, *changes: Change) -> None:

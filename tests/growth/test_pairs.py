@@ -40,14 +40,14 @@ PORTS = st.builds(
 @settings(max_examples=200)
 def test_warnings_about_ports(ports: list[ContainerPort]) -> None:
     spec = PodSpec(containers=[Container(name="c", image="x", ports=ports)])
-    told = [text for text in warnings_for(spec, ObjectMeta()) if " port definition with " in text]
-    wanted = [
+    warnings = [text for text in warnings_for(spec, ObjectMeta()) if " port definition with " in text]
+    expected = [
         f"spec.containers[0].ports[{i}]: {text} with spec.containers[0].ports[{j}]"
         for i in range(len(ports))
         for j in range(i)
         if (text := _clash(ports[i], ports[j]))
     ]
-    assert told == wanted[: limits.WARNINGS_OF_PAIRS]
+    assert warnings == expected[: limits.WARNINGS_OF_PAIRS]
 
 
 def _clash(port: ContainerPort, other: ContainerPort) -> str:
@@ -66,15 +66,15 @@ def _clash(port: ContainerPort, other: ContainerPort) -> str:
 def test_warnings_about_paths(paths: list[str]) -> None:
     items = [KeyToPath(key="k", path=path) for path in paths]
     volume = Volume(name="v", configMap=ConfigMapVolumeSource(name="m", items=items))
-    told = [text.partition("overlapping paths: ")[2] for text in overlap_warnings([volume])]
+    warnings = [text.partition("overlapping paths: ")[2] for text in overlap_warnings([volume])]
     cut = [path.rstrip("/") for path in paths]
-    wanted = [
+    expected = [
         f'"{cut[i]}" with "{cut[j]}"'
         for i in range(len(cut))
         for j in range(i)
         if cut[i] and cut[j] and (f"{cut[i]}/".startswith(f"{cut[j]}/") or f"{cut[j]}/".startswith(f"{cut[i]}/"))
     ]
-    assert told == wanted[: limits.WARNINGS_OF_PAIRS]
+    assert warnings == expected[: limits.WARNINGS_OF_PAIRS]
 
 
 TOLERATIONS = st.builds(
@@ -121,7 +121,7 @@ def test_tolerations_that_others_cover(tolerations: list[Toleration]) -> None:
 @given(st.lists(TOLERATIONS, max_size=8), TOLERATIONS)
 @settings(max_examples=300)
 def test_whether_a_toleration_is_covered(wide: list[Toleration], narrow: Toleration) -> None:
-    assert TolerationCover(wide).covers(narrow) == any(_covers(one, narrow) for one in wide)
+    assert TolerationCover(wide).covers(narrow) == any(_covers(toleration, narrow) for toleration in wide)
 
 
 def test_mounts_and_devices_are_not_compared_in_pairs() -> None:

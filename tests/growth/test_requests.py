@@ -86,8 +86,8 @@ def managed(count: int, operation: str) -> dict[str, Any]:
         }
         for number in range(count)
     ]
-    made = config_map(count)
-    return {**made, "metadata": {"name": "a", "managedFields": entries}}
+    created = config_map(count)
+    return {**created, "metadata": {"name": "a", "managedFields": entries}}
 
 
 def applied(value: Mapping[str, Any], kind: str) -> dict[str, Any]:
@@ -435,8 +435,8 @@ async def _check(name: str, count: int) -> None:
             reply = await send()
             assert reply.code < 500 or not reply.json.get("reason"), reply.body[:500]
 
-        found = await growth(name, work, count, prepare)
-        assert not found.is_too_fast, str(found)
+        growth_ = await growth(name, work, count, prepare)
+        assert not growth_.is_too_fast, str(growth_)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -144,7 +144,7 @@ class Scene:
 
     def _is_running(self, runtime: Any, uid: str) -> bool:
         pod = self.history.pods.get(uid)
-        return pod is not None and any(each.state == "running" for each in runtime.pod_report(pod).containers)
+        return pod is not None and any(container.state == "running" for container in runtime.pod_report(pod).containers)
 
     async def _any_node(self) -> str:
         nodes: list[str] = sorted(node.metadata.name for node in (await self.cluster.client.of(Node).list()).items)
@@ -171,19 +171,19 @@ async def scene(seed: int, sizes: Sizes) -> AsyncIterator[Scene]:
             backend = await running.enter_async_context(MemoryBackend(clock=clock))
             c = Cluster(clock, backend, cast(ApiServer, None), transport)
             history = History(backend=backend)
-            made = Scene(c, line, Random(seed), history, cast(Fleet, None), activity)
+            scene = Scene(c, line, Random(seed), history, cast(Fleet, None), activity)
             group = await running.enter_async_context(asyncio.TaskGroup())
             follower = group.create_task(history.follow())
-            await made.start_server()
-            running.push_async_callback(made.stop, "server")
-            await made.start_controllers()
-            await made.start_scheduler()
-            made.fleet = await running.enter_async_context(c.nodes(*(f"node-{at}" for at in range(sizes.nodes))))
-            for each in all_of(sizes):
-                await c.client.of(type(each)).create(each)
-            yield made
-            await made.stop("scheduler")
-            await made.stop("controllers")
+            await scene.start_server()
+            running.push_async_callback(scene.stop, "server")
+            await scene.start_controllers()
+            await scene.start_scheduler()
+            scene.fleet = await running.enter_async_context(c.nodes(*(f"node-{at}" for at in range(sizes.nodes))))
+            for workload in all_of(sizes):
+                await c.client.of(type(workload)).create(workload)
+            yield scene
+            await scene.stop("scheduler")
+            await scene.stop("controllers")
             follower.cancel()
     finally:
         for forget in forgets:

@@ -106,9 +106,11 @@ class Rules:
             if owner is None:
                 continue
             siblings = [
-                each for each in self._now.values() if isinstance(each, ReplicaSet) and _owner(each) == reference.uid
+                replica_set
+                for replica_set in self._now.values()
+                if isinstance(replica_set, ReplicaSet) and _owner(replica_set) == reference.uid
             ]
-            total, most = sum(each.spec.replicas or 0 for each in siblings), owner.spec.replicas + _surge(owner)
+            total, most = sum(sibling.spec.replicas or 0 for sibling in siblings), owner.spec.replicas + _surge(owner)
             if total > most:
                 yield f"{owner.metadata.name}: {total} of {most} replicas"
 
@@ -127,7 +129,7 @@ class Rules:
             yield from self._see_new(pod, owner, list(others.values()))
 
     def _see_new(self, pod: Pod, owner: str, pods: Sequence[Pod]) -> Iterator[str]:
-        kind, active = pod.metadata.ownerReferences[0].kind, [each for each in pods if _is_active(each)]
+        kind, active = pod.metadata.ownerReferences[0].kind, [pod for pod in pods if _is_active(pod)]
         if kind == "ReplicaSet":
             if len(active) > (most := max(self._allowed.get(owner, (0, 0)))):
                 yield f"{pod.metadata.name} is one of {len(active)} where {most} are allowed"
@@ -135,9 +137,9 @@ class Rules:
             yield from self._see_new_of_job(pod, self._now.get(owner), active)
         elif kind == "DaemonSet":
             there = [
-                each
-                for each in pods
-                if _target(each) == _target(pod) and each.status.phase not in ("Failed", "Succeeded")
+                candidate
+                for candidate in pods
+                if _target(candidate) == _target(pod) and candidate.status.phase not in ("Failed", "Succeeded")
             ]
             if len(there) > 1:
                 yield f"{pod.metadata.name} is one of {len(there)} on {_target(pod)}"
@@ -146,19 +148,19 @@ class Rules:
         if owner is None or len(active) > (owner.spec.parallelism or 0):
             yield f"{pod.metadata.name} is one of {len(active)} at work"
         index = pod.metadata.annotations.get(_INDEX)
-        same = [each for each in active if each.metadata.annotations.get(_INDEX) == index]
+        same = [pod for pod in active if pod.metadata.annotations.get(_INDEX) == index]
         if index is not None and len(same) > 1:
             yield f"{pod.metadata.name} is one of {len(same)} for its index"
 
     def _see_end(self, pod: Pod, last: Pod) -> Iterator[str]:
         """Nothing may run any more of a pod that is gone, but for one whose machine is gone."""
-        runs = any(each.state.running is not None for each in last.status.containerStatuses)
+        runs = any(status.state.running is not None for status in last.status.containerStatuses)
         if runs and pod.metadata.ownerReferences[0].kind == "StatefulSet" and pod.spec.nodeName in self._nodes:
             yield f"{pod.metadata.name} ({pod.metadata.uid}) went while it ran on {pod.spec.nodeName}"
 
 
 def _owner(obj: Any) -> str:
-    return next((each.uid for each in obj.metadata.ownerReferences if each.controller), "")
+    return next((reference.uid for reference in obj.metadata.ownerReferences if reference.controller), "")
 
 
 def _surge(owner: Deployment) -> int:

@@ -19,10 +19,10 @@ def owned(uid: str, kind: str, owner: str, *, index: str = "", target: str = "",
     annotations = {"batch.kubernetes.io/job-completion-index": index} if index else {}
     reference = {"kind": kind, "uid": owner, "name": owner, "controller": True}
     field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [target]}]}
-    wanted = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}
+    node_affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}
     value = {
         "metadata": {"name": uid, "uid": uid, "annotations": annotations, "ownerReferences": [reference]},
-        "spec": {"affinity": {"nodeAffinity": wanted}, "nodeName": target},
+        "spec": {"affinity": {"nodeAffinity": node_affinity}, "nodeName": target},
         "status": status,
     }
     return codec.from_value(value, Pod)

@@ -34,30 +34,30 @@ async def config_map(api: Any, namespace: str, name: str, **data: str) -> Any:
 
 def test_from_creation_to_deletion(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     async def work(api: Any) -> None:
-        made = await config_map(api, sampan_namespace, "settings", color="red")
-        await made.create()
-        assert await made.exists()
-        found = await ConfigMap.get("settings", namespace=sampan_namespace, api=api)
-        assert dict(found.data) == {"color": "red"}
-        await found.patch({"data": {"size": "small"}})
-        assert dict(found.data) == {"color": "red", "size": "small"}
-        await found.patch([{"op": "remove", "path": "/data/color"}], type="json")
-        await made.refresh()
-        assert dict(made.data) == {"size": "small"}
-        await made.delete()
-        assert not await made.exists()
+        created = await config_map(api, sampan_namespace, "settings", color="red")
+        await created.create()
+        assert await created.exists()
+        stored_config_map = await ConfigMap.get("settings", namespace=sampan_namespace, api=api)
+        assert dict(stored_config_map.data) == {"color": "red"}
+        await stored_config_map.patch({"data": {"size": "small"}})
+        assert dict(stored_config_map.data) == {"color": "red", "size": "small"}
+        await stored_config_map.patch([{"op": "remove", "path": "/data/color"}], type="json")
+        await created.refresh()
+        assert dict(created.data) == {"size": "small"}
+        await created.delete()
+        assert not await created.exists()
 
     carry_out(sampan_kubeconfig, work)
 
 
 def test_labels_and_annotations(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     async def work(api: Any) -> None:
-        made = await config_map(api, sampan_namespace, "settings")
-        await made.create()
-        await made.label({"team": "a"})
-        await made.annotate({"note": "any text"})
-        assert made.labels["team"] == "a"
-        assert made.annotations["note"] == "any text"
+        created = await config_map(api, sampan_namespace, "settings")
+        await created.create()
+        await created.label({"team": "a"})
+        await created.annotate({"note": "any text"})
+        assert created.labels["team"] == "a"
+        assert created.annotations["note"] == "any text"
 
     carry_out(sampan_kubeconfig, work)
 
@@ -67,28 +67,32 @@ def test_list(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
         for number in range(3):
             await (await config_map(api, sampan_namespace, f"map-{number}")).create()
         chosen = {"namespace": sampan_namespace, "label_selector": {"kind-of": "test"}}
-        found = [one.name async for one in api.get("configmaps", **chosen)]
-        assert sorted(found) == ["map-0", "map-1", "map-2"]
+        names = [item.name async for item in api.get("configmaps", **chosen)]
+        assert sorted(names) == ["map-0", "map-1", "map-2"]
 
     carry_out(sampan_kubeconfig, work)
 
 
 def test_watch(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     async def work(api: Any) -> None:
-        made = await config_map(api, sampan_namespace, "settings", color="red")
-        await made.create()
-        seen = []
+        created = await config_map(api, sampan_namespace, "settings", color="red")
+        await created.create()
+        events_seen = []
         chosen = {"namespace": sampan_namespace, "field_selector": {"metadata.name": "settings"}}
         async with aclosing(api.watch("configmaps", **chosen)) as events:
-            async for event, one in events:
-                seen.append((event, dict(one.data)))
+            async for event, obj in events:
+                events_seen.append((event, dict(obj.data)))
                 if event == "ADDED":
-                    await made.patch({"data": {"color": "blue"}})
+                    await created.patch({"data": {"color": "blue"}})
                 elif event == "MODIFIED":
-                    await made.delete()
+                    await created.delete()
                 else:
                     break
-        assert seen == [("ADDED", {"color": "red"}), ("MODIFIED", {"color": "blue"}), ("DELETED", {"color": "blue"})]
+        assert events_seen == [
+            ("ADDED", {"color": "red"}),
+            ("MODIFIED", {"color": "blue"}),
+            ("DELETED", {"color": "blue"}),
+        ]
 
     carry_out(sampan_kubeconfig, work)
 
@@ -131,8 +135,8 @@ def test_versions_and_resources(sampan_kubeconfig: Path) -> None:
 
 def test_refusals(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     async def work(api: Any) -> None:
-        made = await config_map(api, sampan_namespace, "settings")
-        await made.create()
+        created = await config_map(api, sampan_namespace, "settings")
+        await created.create()
         with pytest.raises(kr8s.ServerError, match="already exists"):
             await (await config_map(api, sampan_namespace, "settings")).create()
         with pytest.raises(kr8s.ServerError, match="is invalid"):

@@ -9,8 +9,8 @@ from kubernetes import client, config, dynamic, utils, watch
 
 @pytest.fixture
 def api(sampan_kubeconfig: Path) -> Iterator[client.ApiClient]:
-    with config.new_client_from_config(str(sampan_kubeconfig)) as found:
-        yield found
+    with config.new_client_from_config(str(sampan_kubeconfig)) as client_:
+        yield client_
 
 
 @pytest.fixture
@@ -29,12 +29,12 @@ def pod(name: str) -> client.V1Pod:
 
 
 def test_from_creation_to_deletion(core: client.CoreV1Api, sampan_namespace: str) -> None:
-    made = core.create_namespaced_config_map(sampan_namespace, config_map("settings", color="red"))
-    assert made.metadata.uid
-    found = core.read_namespaced_config_map("settings", sampan_namespace)
-    found.data["size"] = "small"
-    replaced = core.replace_namespaced_config_map("settings", sampan_namespace, found)
-    assert replaced.metadata.resource_version != made.metadata.resource_version
+    created = core.create_namespaced_config_map(sampan_namespace, config_map("settings", color="red"))
+    assert created.metadata.uid
+    stored = core.read_namespaced_config_map("settings", sampan_namespace)
+    stored.data["size"] = "small"
+    replaced = core.replace_namespaced_config_map("settings", sampan_namespace, stored)
+    assert replaced.metadata.resource_version != created.metadata.resource_version
     assert replaced.data == {"color": "red", "size": "small"}
     core.delete_namespaced_config_map("settings", sampan_namespace)
     with pytest.raises(client.ApiException, match="Not Found"):
@@ -69,23 +69,23 @@ def test_list_in_pages(core: client.CoreV1Api, sampan_namespace: str) -> None:
 
 def test_watch(core: client.CoreV1Api, sampan_namespace: str) -> None:
     core.create_namespaced_config_map(sampan_namespace, config_map("settings", color="red"))
-    watcher, seen = watch.Watch(), []
+    watcher, types = watch.Watch(), []
     for event in watcher.stream(
         core.list_namespaced_config_map, sampan_namespace, field_selector="metadata.name=settings", timeout_seconds=30
     ):
-        seen.append((event["type"], event["object"].data))
+        types.append((event["type"], event["object"].data))
         if event["type"] == "ADDED":
             core.patch_namespaced_config_map("settings", sampan_namespace, {"data": {"color": "blue"}})
         elif event["type"] == "MODIFIED":
             core.delete_namespaced_config_map("settings", sampan_namespace)
         else:
             watcher.stop()
-    assert seen == [("ADDED", {"color": "red"}), ("MODIFIED", {"color": "blue"}), ("DELETED", {"color": "blue"})]
+    assert types == [("ADDED", {"color": "red"}), ("MODIFIED", {"color": "blue"}), ("DELETED", {"color": "blue"})]
 
 
 def test_a_pod_and_its_status(core: client.CoreV1Api, sampan_namespace: str) -> None:
-    made = core.create_namespaced_pod(sampan_namespace, pod("web"))
-    assert made.status.phase == "Pending"
+    created = core.create_namespaced_pod(sampan_namespace, pod("web"))
+    assert created.status.phase == "Pending"
     running = core.patch_namespaced_pod_status("web", sampan_namespace, {"status": {"phase": "Running"}})
     assert running.status.phase == "Running"
     assert not core.read_namespaced_pod_log("web", sampan_namespace)

@@ -34,9 +34,9 @@ def config_map(name: str, **data: str) -> client.V1ConfigMap:
 def test_from_creation_to_deletion(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     async def work(core: client.CoreV1Api) -> None:
         await core.create_namespaced_config_map(sampan_namespace, config_map("settings", color="red"))
-        found = await core.read_namespaced_config_map("settings", sampan_namespace)
-        found.data["size"] = "small"
-        replaced = await core.replace_namespaced_config_map("settings", sampan_namespace, found)
+        stored = await core.read_namespaced_config_map("settings", sampan_namespace)
+        stored.data["size"] = "small"
+        replaced = await core.replace_namespaced_config_map("settings", sampan_namespace, stored)
         assert replaced.data == {"color": "red", "size": "small"}
         patched = await core.patch_namespaced_config_map("settings", sampan_namespace, {"data": {"color": None}})
         assert patched.data == {"size": "small"}
@@ -69,19 +69,19 @@ def test_list_in_pages(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
 def test_watch(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     async def work(core: client.CoreV1Api) -> None:
         await core.create_namespaced_config_map(sampan_namespace, config_map("settings", color="red"))
-        seen = []
+        types = []
         async with watch.Watch() as watcher:
             async for event in watcher.stream(
                 core.list_namespaced_config_map, sampan_namespace, field_selector="metadata.name=settings"
             ):
-                seen.append((event["type"], event["object"].data))
+                types.append((event["type"], event["object"].data))
                 if event["type"] == "ADDED":
                     await core.patch_namespaced_config_map("settings", sampan_namespace, {"data": {"color": "blue"}})
                 elif event["type"] == "MODIFIED":
                     await core.delete_namespaced_config_map("settings", sampan_namespace)
                 else:
                     break
-        assert seen == [("ADDED", {"color": "red"}), ("MODIFIED", {"color": "blue"}), ("DELETED", {"color": "blue"})]
+        assert types == [("ADDED", {"color": "red"}), ("MODIFIED", {"color": "blue"}), ("DELETED", {"color": "blue"})]
 
     carry_out(sampan_kubeconfig, work)
 

@@ -17,8 +17,8 @@ from lightkube.types import PatchType
 
 @pytest.fixture
 def client(sampan_kubeconfig: Path) -> Iterator[Client]:
-    with Client(KubeConfig.from_file(str(sampan_kubeconfig))) as found:
-        yield found
+    with Client(KubeConfig.from_file(str(sampan_kubeconfig))) as client:
+        yield client
 
 
 def config_map(name: str, **data: str) -> ConfigMap:
@@ -27,10 +27,10 @@ def config_map(name: str, **data: str) -> ConfigMap:
 
 def test_from_creation_to_deletion(client: Client) -> None:
     client.create(config_map("settings", color="red"))
-    found = client.get(ConfigMap, "settings")
-    assert found.data == {"color": "red"}
-    found.data["size"] = "small"
-    assert client.replace(found).data == {"color": "red", "size": "small"}
+    stored_config_map = client.get(ConfigMap, "settings")
+    assert stored_config_map.data == {"color": "red"}
+    stored_config_map.data["size"] = "small"
+    assert client.replace(stored_config_map).data == {"color": "red", "size": "small"}
     client.delete(ConfigMap, "settings")
     with pytest.raises(ApiError) as refused:
         client.get(ConfigMap, "settings")
@@ -55,22 +55,24 @@ def test_patch(client: Client, type: PatchType, patch: Any) -> None:
 def test_list_in_pages(client: Client) -> None:
     for number in range(5):
         client.create(config_map(f"map-{number}"))
-    found = client.list(ConfigMap, labels={"kind-of": "test"}, chunk_size=2)
-    assert [one.metadata.name for one in found if one.metadata] == [f"map-{number}" for number in range(5)]
+    listed = client.list(ConfigMap, labels={"kind-of": "test"}, chunk_size=2)
+    assert [config_map.metadata.name for config_map in listed if config_map.metadata] == [
+        f"map-{number}" for number in range(5)
+    ]
 
 
 def test_watch(client: Client) -> None:
     client.create(config_map("settings", color="red"))
-    seen = []
-    for event, one in client.watch(ConfigMap, fields={"metadata.name": "settings"}):
-        seen.append((event, one.data))
+    types = []
+    for event, obj in client.watch(ConfigMap, fields={"metadata.name": "settings"}):
+        types.append((event, obj.data))
         if event == "ADDED":
             client.patch(ConfigMap, "settings", {"data": {"color": "blue"}})
         elif event == "MODIFIED":
             client.delete(ConfigMap, "settings")
         else:
             break
-    assert seen == [("ADDED", {"color": "red"}), ("MODIFIED", {"color": "blue"}), ("DELETED", {"color": "blue"})]
+    assert types == [("ADDED", {"color": "red"}), ("MODIFIED", {"color": "blue"}), ("DELETED", {"color": "blue"})]
 
 
 def test_many_are_deleted_at_once(client: Client) -> None:
@@ -82,9 +84,9 @@ def test_many_are_deleted_at_once(client: Client) -> None:
 
 def test_pods(client: Client) -> None:
     pod = Pod(metadata=ObjectMeta(name="web"), spec=PodSpec(containers=[Container(name="main", image="nginx")]))
-    made = client.create(pod)
-    assert made.status is not None
-    assert made.status.phase == "Pending"
+    created_pod = client.create(pod)
+    assert created_pod.status is not None
+    assert created_pod.status.phase == "Pending"
 
 
 def test_other_groups(client: Client) -> None:
@@ -94,7 +96,7 @@ def test_other_groups(client: Client) -> None:
     )
     spec = DeploymentSpec(selector=LabelSelector(matchLabels=labels), template=template)
     client.create(Deployment(metadata=ObjectMeta(name="web"), spec=spec))
-    assert [one.metadata.name for one in client.list(Deployment) if one.metadata] == ["web"]
+    assert [deployment.metadata.name for deployment in client.list(Deployment) if deployment.metadata] == ["web"]
 
 
 def test_without_generated_classes(client: Client) -> None:

@@ -71,19 +71,19 @@ class Api:
     ) -> Value:
         """What the answer says; Refused if it is a failure."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        said = self.raw(method, path, None if body is None else data, {"Content-Type": content}, **query)
-        found: Value = json.loads(said[2])
-        if said[0] >= 400:
-            raise Refused(found)
-        return found
+        reply = self.raw(method, path, None if body is None else data, {"Content-Type": content}, **query)
+        document: Value = json.loads(reply[2])
+        if reply[0] >= 400:
+            raise Refused(document)
+        return document
 
     def raw(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, **query: Any
     ) -> tuple[int, http.client.HTTPMessage, bytes]:
         sent = CIMultiDict([*self._headers.items(), *{"Accept": "application/json", **(headers or {})}.items()])
         self._connection.request(method, _target(path, query), body=body, headers=sent)
-        answer = self._connection.getresponse()
-        return answer.status, answer.headers, answer.read()
+        response = self._connection.getresponse()
+        return response.status, response.headers, response.read()
 
     @contextmanager
     def watch(self, path: str, **query: Any) -> Iterator["Watch"]:
@@ -91,10 +91,10 @@ class Api:
         connection = self._connected()
         try:
             connection.request("GET", _target(path, {"watch": "true", **query}), headers=self._headers)
-            answer = connection.getresponse()
-            if answer.status != 200:
-                raise Refused(json.loads(answer.read()))
-            yield Watch(answer)
+            response = connection.getresponse()
+            if response.status != 200:
+                raise Refused(json.loads(response.read()))
+            yield Watch(response)
         finally:
             connection.close()
 
@@ -110,8 +110,8 @@ class Api:
 class Watch:
     """Of events that come, each once."""
 
-    def __init__(self, answer: http.client.HTTPResponse) -> None:
-        self._answer = answer
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self._answer = response
 
     def next(self) -> tuple[str, Value]:
         line = self._answer.readline()
@@ -119,16 +119,16 @@ class Watch:
         event = json.loads(line)
         return event["type"], event["object"]
 
-    def until(self, type: str, holds: Callable[[Value], bool] = lambda found: True) -> Value:
+    def until(self, type: str, holds: Callable[[Value], bool] = lambda obj: True) -> Value:
         """The first of such events; those before it are passed over."""
         while True:
-            event, found = self.next()
-            if event == type and holds(found):
-                return found
+            event, obj = self.next()
+            if event == type and holds(obj):
+                return obj
 
     def take(self, count: int) -> list[tuple[str, str]]:
         """Of so many events, what happened to which object."""
-        return [(type, found["metadata"]["name"]) for type, found in (self.next() for _ in range(count))]
+        return [(type, obj["metadata"]["name"]) for type, obj in (self.next() for _ in range(count))]
 
 
 class Objects:
@@ -154,7 +154,7 @@ class Objects:
     def names(self, labels: str = "", *, place: str = "") -> list[str]:
         """Of those with the labels; `place` is another to look at."""
         query = {"labelSelector": labels} if labels else {}
-        return [found["metadata"]["name"] for found in self._api.get(place or self.place, **query)["items"]]
+        return [obj["metadata"]["name"] for obj in self._api.get(place or self.place, **query)["items"]]
 
     def update(self, changed: Value, subresource: str = "") -> Value:
         return self._api.send("PUT", self.path(changed["metadata"]["name"], subresource), {**self.kind, **changed})
@@ -162,10 +162,10 @@ class Objects:
     def change(self, name: str, change: Callable[[Value], None], subresource: str = "") -> Value:
         """Read, change and update, again if others were quicker."""
         while True:
-            found = self.get(name)
-            change(found)
+            obj = self.get(name)
+            change(obj)
             try:
-                return self.update(found, subresource)
+                return self.update(obj, subresource)
             except Refused as refused:
                 if refused.reason != "Conflict":
                     raise
@@ -196,17 +196,17 @@ def _target(path: str, query: Mapping[str, Any]) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def version_of(found: Value) -> int:
+def version_of(obj: Value) -> int:
     """The resource version, which is to be a number."""
-    version = found["metadata"]["resourceVersion"]
+    version = obj["metadata"]["resourceVersion"]
     assert version.isdecimal()
     return int(version)
 
 
-def contains(found: Any, wanted: Any) -> bool:
+def contains(actual: Any, expected: Any) -> bool:
     """All that is wanted, in lists one by one; servers may know more."""
-    if isinstance(wanted, dict):
-        return all(key in found and contains(found[key], value) for key, value in wanted.items())
-    if isinstance(wanted, list):
-        return len(found) == len(wanted) and all(map(contains, found, wanted))
-    return bool(found == wanted)
+    if isinstance(expected, dict):
+        return all(key in actual and contains(actual[key], value) for key, value in expected.items())
+    if isinstance(expected, list):
+        return len(actual) == len(expected) and all(map(contains, actual, expected))
+    return bool(actual == expected)

@@ -26,9 +26,9 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 @pytest.fixture
 def api(sampan_cluster: Cluster, sampan_namespace: str) -> Iterator[Api]:
     """In a namespace of the test's own."""
-    found = Api(sampan_cluster, sampan_namespace)
-    yield found
-    found.close()
+    api = Api(sampan_cluster, sampan_namespace)
+    yield api
+    api.close()
 
 
 @pytest.fixture(scope="module")

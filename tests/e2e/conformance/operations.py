@@ -15,9 +15,9 @@ PART_VERBS = {"get", "update", "patch"}
 
 def is_discovered(api: Api, group: str, plural: str, subresources: Sequence[str] = (), version: str = "v1") -> None:
     """In /apis, in /apis/GROUP and in /apis/GROUP/VERSION, with every verb."""
-    groups = {found["name"]: found for found in api.get("/apis")["groups"]}
-    for found in (groups[group], api.get(f"/apis/{group}")):
-        assert {"groupVersion": f"{group}/{version}", "version": version} in found["versions"]
+    groups = {group["name"]: group for group in api.get("/apis")["groups"]}
+    for api_group in (groups[group], api.get(f"/apis/{group}")):
+        assert {"groupVersion": f"{group}/{version}", "version": version} in api_group["versions"]
     rows = {row["name"]: set(row["verbs"]) for row in api.get(f"/apis/{group}/{version}")["resources"]}
     assert rows[plural] >= VERBS
     for part in subresources:
@@ -32,12 +32,12 @@ def supports_everything(
     objects = api.of(plural, f"{group}/v1")
     mine = {"e2e": api.namespace}
     selector, names = f"e2e={api.namespace}", list(names) or [f"{api.namespace}-{number}" for number in range(3)]
-    made = [objects.create(name, mine, **content) for name in names]
+    created = [objects.create(name, mine, **content) for name in names]
     with pytest.raises(Refused) as refused:
         objects.create(names[0], mine, **content)
     assert (refused.value.code, refused.value.reason) == (409, "AlreadyExists")
     got = objects.get(names[0])
-    assert got["metadata"]["uid"] == made[0]["metadata"]["uid"]
+    assert got["metadata"]["uid"] == created[0]["metadata"]["uid"]
     assert objects.names(selector) == sorted(names)
     _is_changed_and_watched(api, objects, got, selector)
     objects.delete(names[0])
@@ -54,14 +54,14 @@ def _is_changed_and_watched(api: Api, objects: Objects, got: Value, selector: st
         patched = objects.patch(name, {"metadata": {"annotations": {"patched": "true"}}})
         assert patched["metadata"]["annotations"]["patched"] == "true"
         assert version_of(patched) > version_of(got)
-        updated = objects.change(name, lambda found: _annotate(found, "updated"))
+        updated = objects.change(name, lambda obj: _annotate(obj, "updated"))
         assert updated["metadata"]["annotations"] == {**got["metadata"].get("annotations", {}), **MARKS}
-        for wanted in (patched, updated):
-            events.until("MODIFIED", lambda seen, wanted=wanted: seen["metadata"] == wanted["metadata"])
+        for expected in (patched, updated):
+            events.until("MODIFIED", lambda obj, expected=expected: obj["metadata"] == expected["metadata"])
 
 
-def _annotate(found: Value, mark: str) -> None:
-    found["metadata"].setdefault("annotations", {})[mark] = "true"
+def _annotate(obj: Value, mark: str) -> None:
+    obj["metadata"].setdefault("annotations", {})[mark] = "true"
 
 
 def supports_subresource(
@@ -69,19 +69,19 @@ def supports_subresource(
 ) -> Value:
     """Get, patch and update; `patch` is of the status and `add` changes it. The object as it is then. Unless `is_all`,
     nothing but the status can be changed there."""
-    found, got = objects.get(name), objects.get(name, part)
-    assert (got["kind"], got["metadata"]["uid"]) == (found["kind"], found["metadata"]["uid"])
+    obj, got = objects.get(name), objects.get(name, part)
+    assert (got["kind"], got["metadata"]["uid"]) == (obj["kind"], obj["metadata"]["uid"])
     mark = f"patched{part}"
     patched = objects.patch(name, {"metadata": {"annotations": {mark: "true"}}, "status": patch}, part)
     assert (mark in patched["metadata"].get("annotations", {})) is is_all
     assert contains(patched["status"], patch)
-    updated = objects.change(name, lambda found: add(found["status"]), part)
+    updated = objects.change(name, lambda obj: add(obj["status"]), part)
     _is_kept(objects.get(name, part)["status"], {key: updated["status"][key] for key in patch})
     return updated
 
 
-def _is_kept(found: Value, said: Value) -> None:
+def _is_kept(obj: Value, change: Value) -> None:
     """Controllers may have something to say beside it."""
-    for condition in said.pop("conditions", []):
-        assert condition in found["conditions"]
-    assert contains(found, said)
+    for condition in change.pop("conditions", []):
+        assert condition in obj["conditions"]
+    assert contains(obj, change)

@@ -21,8 +21,8 @@ class Program:
 def own_python(script: str, *words: str) -> Program:
     base = Path(sys.base_prefix).resolve()
     packages = sorted({sysconfig.get_path(kind) for kind in ("purelib", "platlib")})
-    folders = [*packages, *([] if base.is_relative_to(_IN_EVERY_IMAGE) else [str(base)])]
-    volumes = {f"python-{number}": path for number, path in enumerate(folders)}
+    directories = [*packages, *([] if base.is_relative_to(_IN_EVERY_IMAGE) else [str(base)])]
+    volumes = {f"python-{number}": path for number, path in enumerate(directories)}
     container = {
         "command": [
             str(base / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"),

@@ -40,7 +40,7 @@ def by_group(names: Iterable[str]) -> Counter[str]:
 @pytest.fixture(scope="module")
 def names(shared_dir: Path) -> set[str]:
     text = (shared_dir / "reference" / "conformance-v1.36.yaml").read_text()
-    return {plain(found["codename"]) for found in yaml.safe_load(text)}
+    return {plain(entry["codename"]) for entry in yaml.safe_load(text)}
 
 
 def test_every_name_is_one_of_the_suite(names: set[str]) -> None:
@@ -49,9 +49,9 @@ def test_every_name_is_one_of_the_suite(names: set[str]) -> None:
 
 @pytest.mark.parametrize("group", COMPLETE)
 def test_all_of_a_group_are_there(names: set[str], group: str) -> None:
-    wanted = {name for name in names if name.startswith(f"{GROUP}{group}]")}
-    assert wanted
-    assert sorted(wanted - set(told())) == []
+    expected = {name for name in names if name.startswith(f"{GROUP}{group}]")}
+    assert expected
+    assert sorted(expected - set(told())) == []
 
 
 @pytest.mark.parametrize(("module", "selected"), FAST_SELECTION.items())

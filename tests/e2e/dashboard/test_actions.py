@@ -126,20 +126,22 @@ def test_tools_are_accessible_in_both_themes(
     }
     page = open_page(pod)
     page.evaluate(axe.read_text())
-    found: dict[str, list[str]] = {}
+    labels_by_kind: dict[str, list[str]] = {}
     for path, condition in views.items():
         show(page, path)
         page.wait_for(condition)
-        found |= {f"{path} {theme}": problems for theme, problems in violations(page, "main").items()}
+        labels_by_kind |= {f"{path} {theme}": problems for theme, problems in violations(page, "main").items()}
     for path, actions in dialogs.items():
         show(page, path)
         for action in actions:
             page.click(".actions button:not(:disabled)", action)
             page.wait_for("document.querySelector('dialog[open] .kubectl') && !document.querySelector('.loading')")
-            found |= {f"{path} {action} {theme}": problems for theme, problems in violations(page, "dialog").items()}
+            labels_by_kind |= {
+                f"{path} {action} {theme}": problems for theme, problems in violations(page, "dialog").items()
+            }
             page.press("Escape")
             page.wait_for("!document.querySelector('dialog')")
-    assert found == {}
+    assert labels_by_kind == {}
 
 
 def show(page: Page, path: str) -> None:
@@ -148,12 +150,12 @@ def show(page: Page, path: str) -> None:
 
 def violations(page: Page, selector: str) -> dict[str, list[str]]:
     """Return what axe finds below an element by theme; in the dark theme only contrasts can differ."""
-    found: dict[str, list[str]] = {}
+    labels_by_kind: dict[str, list[str]] = {}
     for theme, rules in {"light": None, "dark": ["color-contrast"]}.items():
         page.prefer(color_scheme=theme, reduced_motion="reduce")
         options = {"resultTypes": ["violations"]} | ({"runOnly": rules} if rules else {})
         check = f"axe.run(document.querySelector({json.dumps(selector)}), {json.dumps(options)})"
         summary = "violations.map((item) => item.id + ': ' + item.nodes.slice(0, 3).map((node) => node.html).join(' '))"
         if problems := page.evaluate(f"{check}.then(({{violations}}) => {summary})"):
-            found[theme] = [str(problem) for problem in problems]
-    return found
+            labels_by_kind[theme] = [str(problem) for problem in problems]
+    return labels_by_kind

@@ -70,7 +70,7 @@ def test_the_birth_of_a_pod(open_page: OpenPage, namespace: str) -> None:
         (f"c/sampan/~v1~pods/%s/{SECRET}/schedule", "Not allowed"),
     ],
 )
-def test_a_person_without_rights_is_told_so(
+def test_a_person_without_rights_gets_an_explanation(
     stranger: Page, dashboard: Dashboard, namespace: str, path: str, text: str
 ) -> None:
     stranger.open(f"{dashboard.url}/ui/{path % namespace if '%s' in path else path}")

@@ -71,15 +71,15 @@ def site(runtime: str, home: Path, *, has_docker_network: bool = False) -> Itera
     caller must be in a network namespace of its own."""
     if why := missing(runtime):
         pytest.skip(why)
-    made: dict[str, Callable[[], AbstractContextManager[Engine]]] = {
+    factories: dict[str, Callable[[], AbstractContextManager[Engine]]] = {
         "cri": lambda: engines.containerd(has_network=False),
         "docker": lambda: engines.docker(has_network=has_docker_network),
     }
     sampan = Sampan(home)
     config = sampan.folder() / "admin.kubeconfig"
-    with made[runtime]() as engine:
+    with factories[runtime]() as engine:
         archive = docker_archive(home / "loaded.tar", engines.busybox_image("loaded"), LOADED)
-        found = Site(
+        site = Site(
             runtime=runtime,
             engine=engine,
             sampan=sampan,
@@ -88,7 +88,7 @@ def site(runtime: str, home: Path, *, has_docker_network: bool = False) -> Itera
         )
         sampan("image", "load", str(archive))
         try:
-            yield found
+            yield site
         finally:
             sampan.run("down")
 
@@ -100,8 +100,8 @@ def pod(name: str, image: str, command: Sequence[str], **spec: Any) -> dict[str,
 
 
 def fetched(address: str) -> str:
-    with urllib.request.urlopen(f"http://{address}/", timeout=10) as answer:
-        return str(answer.read().decode())
+    with urllib.request.urlopen(f"http://{address}/", timeout=10) as response:
+        return str(response.read().decode())
 
 
 __all__ = ["HOST", "LOADED", "Site", "fetched", "missing", "pod", "site"]

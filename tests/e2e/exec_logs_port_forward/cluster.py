@@ -151,8 +151,8 @@ class LookedInto:
     def pod(self, name: str, *command: str, runs: bool = True, **more: Any) -> Pod:
         """A pod on the node, and its processes."""
         container = Container(name="main", image="plain", command=list(command), **more)
-        found: Pod = self.do(self._pod(name, container, runs))
-        return found
+        pod: Pod = self.do(self._pod(name, container, runs))
+        return pod
 
     async def _pod(self, name: str, container: Container, runs: bool) -> Pod:
         spec = PodSpec(containers=[container], automountServiceAccountToken=False)

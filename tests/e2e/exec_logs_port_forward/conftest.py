@@ -14,13 +14,13 @@ from tests.e2e.kubectl.command import Kubectl, find
 def _programs() -> list[str]:
     """Every kubectl there is: old ones speak SPDY, newer ones WebSocket. SAMPAN_KUBECTLS adds some (a glob)."""
     more = sorted(glob.glob(os.environ.get("SAMPAN_KUBECTLS", "")))
-    return [each for each in (find(), *more) if each]
+    return [program for program in (find(), *more) if program]
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LookedInto]:
-    with looked_into(tmp_path_factory.mktemp("looked")) as made:
-        yield made
+    with looked_into(tmp_path_factory.mktemp("looked")) as cluster_:
+        yield cluster_
 
 
 @pytest.fixture(params=_programs() or ["none"])

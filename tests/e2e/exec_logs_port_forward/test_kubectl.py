@@ -44,9 +44,9 @@ def test_exec_in_what_does_not_run(cluster: LookedInto, kubectl_of: Kubectl, nam
 
 def test_logs(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
     cluster.pod(name, "sh", "-c", "for i in 1 2 3; do echo line $i; done; sleep 1000")
-    with kubectl_of.running("logs", "-f", name) as following:
-        assert following.stdout is not None
-        assert [following.stdout.readline() for _ in range(3)] == ["line 1\n", "line 2\n", "line 3\n"]
+    with kubectl_of.running("logs", "-f", name) as follower:
+        assert follower.stdout is not None
+        assert [follower.stdout.readline() for _ in range(3)] == ["line 1\n", "line 2\n", "line 3\n"]
     assert kubectl_of("logs", name) == "line 1\nline 2\nline 3\n"
     assert kubectl_of("logs", name, "--tail=1") == "line 3\n"
     assert kubectl_of("logs", name, "--limit-bytes=8") == "line 1\nl"
@@ -73,7 +73,7 @@ def test_attach(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
 @contextmanager
 def _web(directory: Path) -> Iterator[int]:
     class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *said: object) -> None:
+        def log_message(self, *arguments: object) -> None:
             return
 
     server = ThreadingHTTPServer(("0.0.0.0", 0), partial(Quiet, directory=str(directory)))
@@ -92,12 +92,12 @@ def test_port_forward(cluster: LookedInto, kubectl_of: Kubectl, name: str, tmp_p
     (tmp_path / "file").write_bytes(b"x" * 3_000_000)
     with _web(tmp_path) as port, kubectl_of.running("port-forward", name, f":{port}") as forwarding:
         assert forwarding.stdout is not None
-        said = forwarding.stdout.readline()
-        local = re.search(r"127\.0\.0\.1:(\d+) ->", said)
-        assert local is not None, said
+        output = forwarding.stdout.readline()
+        local = re.search(r"127\.0\.0\.1:(\d+) ->", output)
+        assert local is not None, output
         for _ in range(3):
-            with urllib.request.urlopen(f"http://127.0.0.1:{local[1]}/file", timeout=60) as answer:
-                assert len(answer.read()) == 3_000_000
+            with urllib.request.urlopen(f"http://127.0.0.1:{local[1]}/file", timeout=60) as response:
+                assert len(response.read()) == 3_000_000
 
 
 def test_port_forward_to_nobody(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
@@ -111,11 +111,11 @@ def test_port_forward_to_nobody(cluster: LookedInto, kubectl_of: Kubectl, name: 
         assert local is not None
         with socket.create_connection(("127.0.0.1", int(local[1])), timeout=60) as connection:
             assert connection.recv(1) == b""
-        said = ""
-        while "error forwarding port" not in said:
+        output = ""
+        while "error forwarding port" not in output:
             line = forwarding.stdout.readline()
-            assert line, said
-            said += line
+            assert line, output
+            output += line
 
 
 def test_cp(cluster: LookedInto, kubectl_of: Kubectl, name: str, tmp_path: Path) -> None:
@@ -146,5 +146,5 @@ def test_a_terminal(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None
         text=True,
     ) as process:
         assert process.stdout is not None
-        said = process.stdout.read()
-    assert "/dev/pts/" in said
+        output = process.stdout.read()
+    assert "/dev/pts/" in output

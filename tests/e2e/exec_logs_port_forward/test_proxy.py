@@ -53,8 +53,15 @@ class _Mirror(BaseHTTPRequestHandler):
         elif self.path.startswith("/page"):
             self._send(200, b'<a href="/link">x</a>', Content_Type="text/html; charset=utf-8")
         else:
-            told = {"method": self.command, "path": self.path, "headers": dict(self.headers), "body": body.decode()}
-            self._send(200, json.dumps(told).encode(), Content_Type="application/json", Access_Control_Allow_Origin="*")
+            description = {
+                "method": self.command,
+                "path": self.path,
+                "headers": dict(self.headers),
+                "body": body.decode(),
+            }
+            self._send(
+                200, json.dumps(description).encode(), Content_Type="application/json", Access_Control_Allow_Origin="*"
+            )
 
     def _send(self, code: int, body: bytes, **headers: str) -> None:
         self.send_response(code)
@@ -67,7 +74,7 @@ class _Mirror(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _answer
 
-    def log_message(self, *said: object) -> None:
+    def log_message(self, *arguments: object) -> None:
         return
 
 
@@ -125,9 +132,9 @@ def _ask(cluster: LookedInto, path: str, method: str = "GET", **more: Any) -> _R
                 headers=headers,
                 allow_redirects=False,
                 **more,
-            ) as answer,
+            ) as response,
         ):
-            reply = _Reply(answer.status, answer.headers, await answer.read())
+            reply = _Reply(response.status, response.headers, await response.read())
         await _settled()
         return reply
 
@@ -156,12 +163,12 @@ def test_every_method_path_query_and_body(cluster: LookedInto, mirror: int, base
     base = base.replace("PORT", str(mirror))
     for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
         reply = _ask(cluster, f"{base}/a//b%20c/?x=1&y=%2F", method, data=b"body" if method != "GET" else None)
-        told = reply.json
-        assert (reply.status, told["method"], told["path"]) == (200, method, "/a//b%20c/?x=1&y=%2F")
-        assert told["body"] == ("body" if method != "GET" else "")
-        assert "Authorization" not in told["headers"]
-        assert told["headers"]["X-Forwarded-For"] == "127.0.0.1"
-        assert told["headers"]["X-Forwarded-Uri"].startswith(base)
+        description = reply.json
+        assert (reply.status, description["method"], description["path"]) == (200, method, "/a//b%20c/?x=1&y=%2F")
+        assert description["body"] == ("body" if method != "GET" else "")
+        assert "Authorization" not in description["headers"]
+        assert description["headers"]["X-Forwarded-For"] == "127.0.0.1"
+        assert description["headers"]["X-Forwarded-Uri"].startswith(base)
         assert "Access-Control-Allow-Origin" not in reply.headers
     assert _ask(cluster, f"{base}/", "HEAD").status == 200
     assert (lambda reply: (reply.status, reply.headers["Location"]))(_ask(cluster, f"{base}?q=1")) == (

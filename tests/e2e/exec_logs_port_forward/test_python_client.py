@@ -37,7 +37,7 @@ def _python(cluster: LookedInto, code: str) -> Any:
 
 def test_exec(cluster: LookedInto) -> None:
     cluster.pod("py-exec", "sleep", "1000")
-    said = _python(
+    output = _python(
         cluster,
         """
         opened = stream(api.connect_get_namespaced_pod_exec, "py-exec", "default", stdin=True, stdout=True, stderr=True,
@@ -47,12 +47,12 @@ def test_exec(cluster: LookedInto) -> None:
         print(json.dumps([opened.read_stdout(), opened.returncode]))
         """,
     )
-    assert said == ["got hello\n", 3]
+    assert output == ["got hello\n", 3]
 
 
 def test_exec_in_one_go(cluster: LookedInto) -> None:
     cluster.pod("py-go", "sleep", "1000")
-    said = _python(
+    output = _python(
         cluster,
         """
         said = stream(api.connect_get_namespaced_pod_exec, "py-go", "default", stdin=False, stdout=True, stderr=True,
@@ -60,12 +60,12 @@ def test_exec_in_one_go(cluster: LookedInto) -> None:
         print(json.dumps(said.splitlines()[-1]))
         """,
     )
-    assert said == "50000"
+    assert output == "50000"
 
 
 def test_logs(cluster: LookedInto) -> None:
     cluster.pod("py-log", "sh", "-c", "echo hello; sleep 1000")
-    said = _python(
+    output = _python(
         cluster,
         """
         following = api.read_namespaced_pod_log("py-log", "default", follow=True, _preload_content=False)
@@ -73,14 +73,14 @@ def test_logs(cluster: LookedInto) -> None:
         print(json.dumps([first, api.read_namespaced_pod_log("py-log", "default")]))
         """,
     )
-    assert said == ["hello\n", "hello\n"]
+    assert output == ["hello\n", "hello\n"]
 
 
 def test_port_forward(cluster: LookedInto, tmp_path: Path) -> None:
     cluster.pod("py-port", "sleep", "1000")
     (tmp_path / "file").write_text("content")
     with _web(tmp_path) as port:
-        said = _python(
+        output = _python(
             cluster,
             f"""
             forwarded = portforward(api.connect_get_namespaced_pod_portforward, "py-port", "default", ports="{port}")
@@ -93,4 +93,4 @@ def test_port_forward(cluster: LookedInto, tmp_path: Path) -> None:
             print(json.dumps([said.decode()[-7:], forwarded.error({port})]))
             """,
         )
-    assert said == ["content", None]
+    assert output == ["content", None]

@@ -74,9 +74,9 @@ def test_exec(cluster: LookedInto, streaming: Ours, name: str) -> None:
 
 def test_logs(cluster: LookedInto, ours: Ours) -> None:
     cluster.pod("own-logs", "sh", "-c", "echo one; echo two; sleep 1000")
-    with ours.running("logs", "-f", "own-logs") as following:
-        assert following.stdout is not None
-        assert [following.stdout.readline() for _ in range(2)] == ["one\n", "two\n"]
+    with ours.running("logs", "-f", "own-logs") as follower:
+        assert follower.stdout is not None
+        assert [follower.stdout.readline() for _ in range(2)] == ["one\n", "two\n"]
     assert ours("logs", "own-logs", "--tail", "1").stdout == "two\n"
     assert ours("logs", "own-logs", "--prefix").stdout.startswith("[pod/own-logs/main] one\n")
     assert ours("logs", "own-logs", "--since", "1h", "--limit-bytes", "2").stdout == "on"
@@ -97,8 +97,8 @@ def test_port_forward(cluster: LookedInto, streaming: Ours, name: str, tmp_path:
         local = re.search(r"127\.0\.0\.1:(\d+) ->", forwarding.stdout.readline())
         assert local is not None
         for _ in range(2):
-            with urllib.request.urlopen(f"http://127.0.0.1:{local[1]}/file", timeout=60) as answer:
-                assert len(answer.read()) == 1_000_000
+            with urllib.request.urlopen(f"http://127.0.0.1:{local[1]}/file", timeout=60) as response:
+                assert len(response.read()) == 1_000_000
 
 
 def test_cp(cluster: LookedInto, streaming: Ours, name: str, tmp_path: Path) -> None:

@@ -83,8 +83,8 @@ class Kubectl:
 
     @cached_property
     def version(self) -> tuple[int, int]:
-        told = json.loads(self.run("version", "--client", "-o", "json").stdout)["clientVersion"]["gitVersion"]
-        major, minor = told.removeprefix("v").split(".")[:2]
+        version = json.loads(self.run("version", "--client", "-o", "json").stdout)["clientVersion"]["gitVersion"]
+        major, minor = version.removeprefix("v").split(".")[:2]
         return int(major), int(minor)
 
     def needs(self, major: int, minor: int) -> None:

@@ -83,8 +83,8 @@ def test_dry_run(kubectl: Kubectl) -> None:
 
 def test_what_may_not_change(kubectl: Kubectl) -> None:
     apply(kubectl, POD)
-    told = kubectl.fails("apply", "-f", "-", stdin=POD.replace("containerPort: 80", "containerPort: 81"))
-    assert told.startswith('The Pod "web" is invalid: spec: Forbidden: pod updates may not change fields other than ')
+    error = kubectl.fails("apply", "-f", "-", stdin=POD.replace("containerPort: 80", "containerPort: 81"))
+    assert error.startswith('The Pod "web" is invalid: spec: Forbidden: pod updates may not change fields other than ')
 
 
 class TestDiff:

@@ -16,30 +16,30 @@ def namespace_of(kubectl: Kubectl) -> str:
     return kubectl("config", "view", "--minify", "-o", "jsonpath={.contexts[0].context.namespace}")
 
 
-def holder_of(token: str, kubectl: Kubectl, folder: Path) -> str:
+def holder_of(token: str, kubectl: Kubectl, directory: Path) -> str:
     """The words that make kubectl use the token, and nothing else that it has."""
     config = json.loads(kubectl("config", "view", "--minify", "--raw", "-o", "json"))
     config["users"][0]["user"] = {"token": token}
-    path = folder / "holder.kubeconfig"
+    path = directory / "holder.kubeconfig"
     path.write_text(json.dumps(config))
     return f"--kubeconfig={path}"
 
 
 def test_whoami(kubectl: Kubectl) -> None:
     kubectl.needs(1, 28)
-    found = kubectl.json("auth", "whoami")["status"]["userInfo"]
-    assert "system:masters" in found["groups"]
+    user = kubectl.json("auth", "whoami")["status"]["userInfo"]
+    assert "system:masters" in user["groups"]
     as_ann = kubectl.json("auth", "whoami", "--as=ann", "--as-group=team")["status"]["userInfo"]
     assert as_ann == {"username": "ann", "groups": ["team", "system:authenticated"]}
 
 
 def test_can_i(kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
-    asked = ("auth", "can-i", "create", "pods", "--as=ann")
-    assert kubectl.run(*asked).stdout == "no\n"
+    question = ("auth", "can-i", "create", "pods", "--as=ann")
+    assert kubectl.run(*question).stdout == "no\n"
     kubectl("create", "role", "maker", "--verb=create,get", "--resource=pods")
     kubectl("create", "rolebinding", "makers", "--role=maker", "--user=ann")
-    assert kubectl(*asked) == "yes\n"
+    assert kubectl(*question) == "yes\n"
     listed = [line.split() for line in kubectl("auth", "can-i", "--list", "--as=ann").splitlines()]
     assert ["pods", "[]", "[]", "[create", "get]"] in listed
 
@@ -73,9 +73,9 @@ def test_a_token_of_an_account(kubectl: Kubectl, tmp_path: Path, is_bound: bool)
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
     assert claims["exp"] - claims["iat"] == 1200
     holder = holder_of(token, kubectl, tmp_path)
-    found = kubectl.json(holder, "auth", "whoami")["status"]["userInfo"]
-    assert found["username"] == f"system:serviceaccount:{namespace_of(kubectl)}:default"
-    assert found["extra"].get("authentication.kubernetes.io/pod-name") == (["web"] if is_bound else None)
+    user = kubectl.json(holder, "auth", "whoami")["status"]["userInfo"]
+    assert user["username"] == f"system:serviceaccount:{namespace_of(kubectl)}:default"
+    assert user["extra"].get("authentication.kubernetes.io/pod-name") == (["web"] if is_bound else None)
     kubectl("delete", "pod", "web", "--grace-period=0", "--force")
     assert kubectl.run(holder, "auth", "whoami").returncode == int(is_bound)
 
@@ -83,8 +83,8 @@ def test_a_token_of_an_account(kubectl: Kubectl, tmp_path: Path, is_bound: bool)
 def test_nobody_gives_away_more_than_they_have(kubectl: Kubectl) -> None:
     kubectl("create", "rolebinding", "admins", "--clusterrole=system:aggregate-to-admin", "--user=ann")
     assert kubectl("auth", "can-i", "create", "roles", "--as=ann") == "yes\n"
-    said = kubectl.fails("create", "role", "more", "--verb=get", "--resource=secrets", "--as=ann")
-    assert 'user "ann" (groups=["system:authenticated"]) is attempting to grant RBAC permissions' in said
+    output = kubectl.fails("create", "role", "more", "--verb=get", "--resource=secrets", "--as=ann")
+    assert 'user "ann" (groups=["system:authenticated"]) is attempting to grant RBAC permissions' in output
 
 
 CSR = """
@@ -120,9 +120,9 @@ def test_a_certificate_that_was_approved_is_issued_and_good(kubectl: Kubectl, tm
         }
         path = tmp_path / "ann.kubeconfig"
         path.write_text(json.dumps(config))
-        found = kubectl.json(f"--kubeconfig={path}", "auth", "whoami")["status"]["userInfo"]
-        assert found["username"] == "ann"
-        assert found["groups"] == ["team", "system:authenticated"]
+        user = kubectl.json(f"--kubeconfig={path}", "auth", "whoami")["status"]["userInfo"]
+        assert user["username"] == "ann"
+        assert user["groups"] == ["team", "system:authenticated"]
     finally:
         kubectl("delete", "csr", name, "--ignore-not-found")
 
@@ -151,8 +151,8 @@ def test_a_token_that_is_kept_in_a_secret(kubectl: Kubectl, tmp_path: Path) -> N
     data = kubectl.json("get", "secret", "kept")["data"]
     assert sorted(data) == ["ca.crt", "namespace", "token"]
     holder = holder_of(base64.b64decode(data["token"]).decode(), kubectl, tmp_path)
-    found = kubectl.json(holder, "auth", "whoami")["status"]["userInfo"]
-    assert found["username"] == f"system:serviceaccount:{namespace_of(kubectl)}:default"
+    user = kubectl.json(holder, "auth", "whoami")["status"]["userInfo"]
+    assert user["username"] == f"system:serviceaccount:{namespace_of(kubectl)}:default"
     assert "kubernetes.io/legacy-token-last-used" in kubectl.json("get", "secret", "kept")["metadata"]["labels"]
     kubectl("delete", "secret", "kept")
     assert kubectl.run(holder, "auth", "whoami").returncode == 1

@@ -75,8 +75,8 @@ def job(name: str, *, completions: int = 1, code: int = 0, ttl: str = "null") ->
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=2) as found:
-        yield found
+    with Cluster(nodes=2) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -96,11 +96,11 @@ def wait_until_gone(kubectl: Kubectl, name: str) -> None:
 
 def test_create_a_job_and_wait_for_it(kubectl: Kubectl) -> None:
     assert kubectl("create", "job", "hello", "--image=busybox", "--", "echo", "hi") == "job.batch/hello created\n"
-    told = kubectl("wait", "--for=condition=complete", "job/hello", "--timeout=60s")
-    assert told == "job.batch/hello condition met\n"
+    output = kubectl("wait", "--for=condition=complete", "job/hello", "--timeout=60s")
+    assert output == "job.batch/hello condition met\n"
     status = kubectl.json("get", "job", "hello")["status"]
     assert (status["succeeded"], status["ready"], status["terminating"]) == (1, 0, 0)
-    assert [each["type"] for each in status["conditions"]] == ["SuccessCriteriaMet", "Complete"]
+    assert [condition["type"] for condition in status["conditions"]] == ["SuccessCriteriaMet", "Complete"]
     (pod,) = kubectl.json("get", "pods", "-l", "job-name=hello")["items"]
     assert pod["status"]["phase"] == "Succeeded"
     assert "finalizers" not in pod["metadata"]
@@ -146,11 +146,11 @@ def test_create_a_job_from_a_cron_job(kubectl: Kubectl) -> None:
         return  # it knows cron jobs of batch/v1beta1 alone
     assert kubectl("create", "job", "now", "--from=cronjob/nightly") == "job.batch/now created\n"
     kubectl("wait", "--for=condition=complete", "job/now", "--timeout=60s")
-    made = kubectl.json("get", "job", "now")["metadata"]
-    assert made["labels"]["team"] == "night"
-    assert made["annotations"]["cronjob.kubernetes.io/instantiate"] == "manual"
-    assert made["annotations"]["note"] == "from the template"
-    (owner,) = made["ownerReferences"]
+    metadata = kubectl.json("get", "job", "now")["metadata"]
+    assert metadata["labels"]["team"] == "night"
+    assert metadata["annotations"]["cronjob.kubernetes.io/instantiate"] == "manual"
+    assert metadata["annotations"]["note"] == "from the template"
+    (owner,) = metadata["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["controller"]) == ("CronJob", "nightly", True)
     assert "UnexpectedJob" in kubectl("describe", "cronjob", "nightly")
     assert kubectl.jsonpath("get", "cronjob", "nightly", "{.status.lastSuccessfulTime}")
@@ -168,8 +168,8 @@ def test_suspend_and_resume_a_job(kubectl: Kubectl) -> None:
 
 def test_autoscale_a_deployment(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=DEPLOYMENT)
-    told = kubectl("autoscale", "deployment", "web", "--min=2", "--max=5", "--cpu-percent=80")
-    assert told == "horizontalpodautoscaler.autoscaling/web autoscaled\n"
+    output = kubectl("autoscale", "deployment", "web", "--min=2", "--max=5", "--cpu-percent=80")
+    assert output == "horizontalpodautoscaler.autoscaling/web autoscaled\n"
     kubectl("wait", "--for=condition=AbleToScale", "hpa/web", "--timeout=60s")
     kubectl("rollout", "status", "deployment/web", "--timeout=60s")
     assert kubectl.jsonpath("get", "deployment", "web", "{.spec.replicas}") == "2"

@@ -14,8 +14,8 @@ def settings(kubectl: Kubectl) -> Kubectl:
 
 
 def data(kubectl: Kubectl) -> dict[str, str]:
-    found: dict[str, str] = kubectl.json("get", "configmap", "settings")["data"]
-    return found
+    data: dict[str, str] = kubectl.json("get", "configmap", "settings")["data"]
+    return data
 
 
 class TestEdit:
@@ -29,8 +29,8 @@ class TestEdit:
         assert "Edit cancelled, no changes made." in done.stdout + done.stderr
 
     def test_what_the_server_refuses(self, settings: Kubectl) -> None:
-        told = settings.fails("edit", "configmap", "settings", editor="sed -i s/color:/'bad key:'/")
-        assert 'configmaps "settings" is invalid' in told
+        error = settings.fails("edit", "configmap", "settings", editor="sed -i s/color:/'bad key:'/")
+        assert 'configmaps "settings" is invalid' in error
         assert data(settings)["color"] == "red"
 
 
@@ -52,8 +52,8 @@ class TestPatch:
         assert data(settings) == expected
 
     def test_nothing_changed(self, settings: Kubectl) -> None:
-        told = settings("patch", "configmap", "settings", "-p", '{"data":{"color":"red"}}')
-        assert told == "configmap/settings patched (no change)\n"
+        output = settings("patch", "configmap", "settings", "-p", '{"data":{"color":"red"}}')
+        assert output == "configmap/settings patched (no change)\n"
 
     def test_a_list_by_its_key(self, kubectl: Kubectl) -> None:
         kubectl("create", "-f", "-", stdin=POD)
@@ -74,12 +74,12 @@ class TestPatch:
 
     def test_what_does_not_fit(self, settings: Kubectl) -> None:
         patch = '[{"op":"remove","path":"/data/nothing"}]'
-        told = settings.fails("patch", "configmap", "settings", "--type=json", "-p", patch)
-        assert told.startswith("The request is invalid")
+        error = settings.fails("patch", "configmap", "settings", "--type=json", "-p", patch)
+        assert error.startswith("The request is invalid")
 
     def test_what_the_server_refuses(self, settings: Kubectl) -> None:
-        told = settings.fails("patch", "configmap", "settings", "-p", '{"data":{"bad key":"1"}}')
-        assert told.startswith('The ConfigMap "settings" is invalid: data[bad key]: Invalid value: "bad key": ')
+        error = settings.fails("patch", "configmap", "settings", "-p", '{"data":{"bad key":"1"}}')
+        assert error.startswith('The ConfigMap "settings" is invalid: data[bad key]: Invalid value: "bad key": ')
 
     def test_no_json(self, settings: Kubectl) -> None:
         assert settings.fails("patch", "configmap", "settings", "-p", "{broken") == (
@@ -95,8 +95,8 @@ class TestReplace:
 
     def test_by_force(self, settings: Kubectl) -> None:
         before = settings.jsonpath("get", "configmap", "settings", "{.metadata.uid}")
-        told = settings("replace", "--force", "-f", "-", stdin=CONFIG_MAP)
-        assert told.splitlines() == ['configmap "settings" deleted', "configmap/settings replaced"]
+        output = settings("replace", "--force", "-f", "-", stdin=CONFIG_MAP)
+        assert output.splitlines() == ['configmap "settings" deleted', "configmap/settings replaced"]
         assert settings.jsonpath("get", "configmap", "settings", "{.metadata.uid}") != before
 
     def test_what_is_not_there(self, kubectl: Kubectl) -> None:
@@ -105,9 +105,9 @@ class TestReplace:
         )
 
     def test_what_has_changed_meanwhile(self, settings: Kubectl) -> None:
-        seen = settings("get", "configmap", "settings", "-o", "yaml")
+        manifest = settings("get", "configmap", "settings", "-o", "yaml")
         settings("patch", "configmap", "settings", "-p", '{"data":{"color":"blue"}}')
-        assert settings.fails("replace", "-f", "-", stdin=seen) == (
+        assert settings.fails("replace", "-f", "-", stdin=manifest) == (
             'Error from server (Conflict): error when replacing "STDIN": Operation cannot be fulfilled on configmaps '
             '"settings": the object has been modified; please apply your changes to the latest version and try again\n'
         )
@@ -116,8 +116,8 @@ class TestReplace:
 class TestLabels:
     def test_put_on_changed_taken_off(self, settings: Kubectl) -> None:
         assert settings("label", "configmap", "settings", "team=a") == "configmap/settings labeled\n"
-        told = settings.fails("label", "configmap", "settings", "team=b")
-        assert told == "error: 'team' already has a value (a), and --overwrite is false\n"
+        error = settings.fails("label", "configmap", "settings", "team=b")
+        assert error == "error: 'team' already has a value (a), and --overwrite is false\n"
         settings("label", "configmap", "settings", "team=b", "--overwrite")
         assert settings.jsonpath("get", "configmap", "settings", "{.metadata.labels}") == '{"team":"b"}'
         settings("label", "configmap", "settings", "team-")
@@ -125,8 +125,8 @@ class TestLabels:
 
     def test_many_at_a_time(self, settings: Kubectl) -> None:
         settings("create", "configmap", "second")
-        told = settings("label", "configmap", "settings", "second", "team=a")
-        assert told.splitlines() == ["configmap/settings labeled", "configmap/second labeled"]
+        output = settings("label", "configmap", "settings", "second", "team=a")
+        assert output.splitlines() == ["configmap/settings labeled", "configmap/second labeled"]
         assert settings("get", "configmap", "-l", "team=a", "-o", "name").split() == [
             "configmap/second",
             "configmap/settings",

@@ -18,7 +18,7 @@ def test_from_a_file(kubectl: Kubectl, tmp_path: Path) -> None:
     )
 
 
-def test_from_a_folder(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_from_a_directory(kubectl: Kubectl, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(CONFIG_MAP)
     (tmp_path / "b.yml").write_text(f"{CONFIG_MAP}---\n{POD}".replace("settings", "others"))
     (tmp_path / "c.txt").write_text("not looked at")
@@ -69,9 +69,9 @@ def test_what_is_in_a_configmap(kubectl: Kubectl, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
     (tmp_path / "blob").write_bytes(b"\xff\x00")
     kubectl("create", "configmap", "files", f"--from-file={tmp_path}", "--from-literal=a=1")
-    found = kubectl.json("get", "configmap", "files")
-    assert found["data"] == {"a": "1", "notes.txt": "one\ntwo\n"}
-    assert found["binaryData"] == {"blob": base64.b64encode(b"\xff\x00").decode()}
+    config_map = kubectl.json("get", "configmap", "files")
+    assert config_map["data"] == {"a": "1", "notes.txt": "one\ntwo\n"}
+    assert config_map["binaryData"] == {"blob": base64.b64encode(b"\xff\x00").decode()}
 
 
 def test_run(kubectl: Kubectl) -> None:
@@ -100,16 +100,16 @@ class TestDryRun:
 
     def test_is_refused_like_the_real_thing(self, kubectl: Kubectl) -> None:
         text = POD.replace("image: nginx:1.27", "image: ''")
-        told = kubectl.fails("create", "-f", "-", "--dry-run=server", stdin=text)
-        assert told == 'The Pod "web" is invalid: spec.containers[0].image: Required value\n'
+        error = kubectl.fails("create", "-f", "-", "--dry-run=server", stdin=text)
+        assert error == 'The Pod "web" is invalid: spec.containers[0].image: Required value\n'
 
     def test_the_client_alone(self, kubectl: Kubectl) -> None:
-        told = kubectl("create", "configmap", "settings", "--dry-run=client")
-        assert told == "configmap/settings created (dry run)\n"
+        output = kubectl("create", "configmap", "settings", "--dry-run=client")
+        assert output == "configmap/settings created (dry run)\n"
 
 
 class TestMistakes:
-    def test_several_faults_are_all_named(self, kubectl: Kubectl) -> None:
+    def test_several_errors_are_all_named(self, kubectl: Kubectl) -> None:
         text = POD.replace("name: web", "name: Bad_Name").replace("containerPort: 80", "containerPort: 99999")
         first, *faults = kubectl.fails("create", "-f", "-", stdin=text).splitlines()
         assert first == 'The Pod "Bad_Name" is invalid: '
@@ -120,8 +120,8 @@ class TestMistakes:
         assert faults[1].endswith("Invalid value: 99999: must be between 1 and 65535, inclusive")
 
     def test_an_unknown_field(self, kubectl: Kubectl) -> None:
-        told = kubectl.fails("create", "-f", "-", stdin=CONFIG_MAP.replace("\ndata:", "\ndada:"))
-        assert 'unknown field "dada"' in told
+        error = kubectl.fails("create", "-f", "-", stdin=CONFIG_MAP.replace("\ndata:", "\ndada:"))
+        assert 'unknown field "dada"' in error
 
     def test_an_unknown_field_with_a_warning(self, kubectl: Kubectl) -> None:
         kubectl.needs(1, 25)
@@ -134,25 +134,25 @@ class TestMistakes:
         assert kubectl("create", "-f", "-", "--validate=false", stdin=text) == "configmap/settings created\n"
 
     def test_an_unknown_kind(self, kubectl: Kubectl) -> None:
-        told = kubectl.fails("create", "-f", "-", stdin=CONFIG_MAP.replace("ConfigMap", "Nonsense"))
-        assert 'no matches for kind "Nonsense" in version "v1"' in told
+        error = kubectl.fails("create", "-f", "-", stdin=CONFIG_MAP.replace("ConfigMap", "Nonsense"))
+        assert 'no matches for kind "Nonsense" in version "v1"' in error
 
     def test_a_wrong_type(self, kubectl: Kubectl) -> None:
         text = POD.replace("containerPort: 80", "containerPort: eighty")
         assert "containerPort" in kubectl.fails("create", "-f", "-", stdin=text)
-        told = kubectl.fails("create", "-f", "-", "--validate=false", stdin=text)
-        assert told.startswith(
+        error = kubectl.fails("create", "-f", "-", "--validate=false", stdin=text)
+        assert error.startswith(
             'Error from server (BadRequest): error when creating "STDIN": Pod in version "v1" cannot be handled as a '
             "Pod: json: cannot unmarshal string into Go struct field "
         )
 
     def test_no_such_namespace(self, kubectl: Kubectl) -> None:
-        told = kubectl.fails("create", "configmap", "settings", "-n", "nowhere")
-        assert told.endswith('namespaces "nowhere" not found\n')
+        error = kubectl.fails("create", "configmap", "settings", "-n", "nowhere")
+        assert error.endswith('namespaces "nowhere" not found\n')
 
     def test_a_bad_namespace_name(self, kubectl: Kubectl) -> None:
-        told = kubectl.fails("create", "namespace", "Not_Good")
-        assert told.startswith('The Namespace "Not_Good" is invalid: metadata.name: Invalid value: "Not_Good": ')
+        error = kubectl.fails("create", "namespace", "Not_Good")
+        assert error.startswith('The Namespace "Not_Good" is invalid: metadata.name: Invalid value: "Not_Good": ')
 
     def test_too_large(self, kubectl: Kubectl) -> None:
         text = yaml("""
@@ -161,6 +161,6 @@ class TestMistakes:
             metadata: {name: big}
             data: {a: "%s"}
             """)
-        told = kubectl.fails("create", "-f", "-", stdin=text % ("x" * 1_100_000))
-        assert told.startswith('The ConfigMap "big" is invalid: ')
-        assert "Too long: may not be more than 1048576 bytes" in told
+        error = kubectl.fails("create", "-f", "-", stdin=text % ("x" * 1_100_000))
+        assert error.startswith('The ConfigMap "big" is invalid: ')
+        assert "Too long: may not be more than 1048576 bytes" in error

@@ -34,16 +34,16 @@ def test_by_label(maps: Kubectl) -> None:
 
 
 def test_all(maps: Kubectl) -> None:
-    told = maps("delete", "configmaps", "--all")
-    assert {f'configmap "{name}" deleted' for name in "abc"} <= set(told.splitlines())
+    output = maps("delete", "configmaps", "--all")
+    assert {f'configmap "{name}" deleted' for name in "abc"} <= set(output.splitlines())
     assert left(maps) == []
 
 
 def test_by_file(kubectl: Kubectl) -> None:
     both = f"{CONFIG_MAP}---\n{POD}"
     kubectl("create", "-f", "-", stdin=both)
-    told = kubectl("delete", "-f", "-", stdin=both)
-    assert told.splitlines() == ['configmap "settings" deleted', 'pod "web" deleted']
+    output = kubectl("delete", "-f", "-", stdin=both)
+    assert output.splitlines() == ['configmap "settings" deleted', 'pod "web" deleted']
 
 
 def test_several_kinds(maps: Kubectl) -> None:

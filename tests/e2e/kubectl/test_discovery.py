@@ -6,9 +6,9 @@ from tests.e2e.kubectl.command import Kubectl
 
 
 def test_api_versions(kubectl: Kubectl) -> None:
-    found = kubectl("api-versions").split()
-    assert found == sorted(found)
-    assert {"v1", "apps/v1", "batch/v1", "rbac.authorization.k8s.io/v1", "storage.k8s.io/v1"} <= set(found)
+    versions = kubectl("api-versions").split()
+    assert versions == sorted(versions)
+    assert {"v1", "apps/v1", "batch/v1", "rbac.authorization.k8s.io/v1", "storage.k8s.io/v1"} <= set(versions)
 
 
 def test_api_resources(kubectl: Kubectl) -> None:

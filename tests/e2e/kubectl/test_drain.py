@@ -16,8 +16,8 @@ LABELS = {"app": "web"}
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3) as found:
-        yield found
+    with Cluster(nodes=3) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def apply(kubectl: Kubectl, *objects: dict[str, Any]) -> None:
 
 
 def pods(kubectl: Kubectl) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(kubectl("get", "pods", "-l", "app=web", "-o", "json"))["items"]
-    return found
+    pods: list[dict[str, Any]] = json.loads(kubectl("get", "pods", "-l", "app=web", "-o", "json"))["items"]
+    return pods
 
 
 def ready(kubectl: Kubectl) -> int:
-    conditions = [one for pod in pods(kubectl) for one in pod["status"].get("conditions", ())]
-    return sum(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    conditions = [condition for pod in pods(kubectl) for condition in pod["status"].get("conditions", ())]
+    return sum(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def allowed(kubectl: Kubectl, budget: str) -> int:
@@ -64,9 +64,9 @@ def allowed(kubectl: Kubectl, budget: str) -> int:
 def test_a_node_is_emptied_and_its_pods_run_elsewhere(drainer: Kubectl) -> None:
     apply(drainer, workload("Deployment", "web", replicas=6))
     wait_until(lambda: ready(drainer) == 6)
-    said = drainer("drain", "node-0", "--timeout=60s")
-    assert "node/node-0 cordoned" in said
-    assert "node/node-0 drained" in said or "node/node-0 evicted" in said
+    output = drainer("drain", "node-0", "--timeout=60s")
+    assert "node/node-0 cordoned" in output
+    assert "node/node-0 drained" in output or "node/node-0 evicted" in output
     wait_until(lambda: ready(drainer) == 6)
     assert "node-0" not in {pod["spec"]["nodeName"] for pod in pods(drainer)}
     assert drainer("get", "node", "node-0", "-o", "jsonpath={.spec.unschedulable}") == "true"

@@ -15,8 +15,8 @@ NODES = "{range .items[*]}{.spec.nodeName}{' '}{end}"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3, runtime_config={"scheduling.k8s.io/v1alpha2": True}) as found:
-        yield found
+    with Cluster(nodes=3, runtime_config={"scheduling.k8s.io/v1alpha2": True}) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_group_that_is_too_large(kubectl: Kubectl) -> None:
     assert "condition met" in kubectl("wait", GROUP, f"{CONDITION}=False", "--timeout=100s")
     kubectl("wait", "pods", "-l", "job-name=training", "--for=condition=PodScheduled=False", "--timeout=100s")
     assert kubectl.jsonpath("get", "pods", NODES).split() == []
-    said = kubectl.jsonpath("get", GROUP, "{.status.conditions[0].reason}: {.status.conditions[0].message}")
-    assert said == "Unschedulable: pod group is unschedulable"
+    output = kubectl.jsonpath("get", GROUP, "{.status.conditions[0].reason}: {.status.conditions[0].message}")
+    assert output == "Unschedulable: pod group is unschedulable"
     waiting = "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled"
     assert waiting in kubectl.jsonpath("get", "pods", "{.items[*].status.conditions[*].message}")

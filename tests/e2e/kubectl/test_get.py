@@ -59,9 +59,9 @@ def test_yaml(pods: Kubectl) -> None:
 
 
 def test_json(pods: Kubectl) -> None:
-    found = json.loads(pods("get", "pods", "-o", "json"))
-    assert found["kind"] == "List"
-    assert [item["metadata"]["name"] for item in found["items"]] == ["db", "web"]
+    listed = json.loads(pods("get", "pods", "-o", "json"))
+    assert listed["kind"] == "List"
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["db", "web"]
 
 
 def test_jsonpath(pods: Kubectl) -> None:
@@ -120,8 +120,8 @@ def test_sorted(pods: Kubectl) -> None:
 
 def test_several_kinds(pods: Kubectl) -> None:
     pods("create", "configmap", "settings")
-    found = pods("get", "pods,configmaps", "-o", "name").split()
-    assert found == ["pod/db", "pod/web", "configmap/kube-root-ca.crt", "configmap/settings"]
+    names = pods("get", "pods,configmaps", "-o", "name").split()
+    assert names == ["pod/db", "pod/web", "configmap/kube-root-ca.crt", "configmap/settings"]
 
 
 def test_by_type_and_name(pods: Kubectl) -> None:
@@ -192,7 +192,7 @@ class TestMistakes:
     def test_no_such_object(self, kubectl: Kubectl) -> None:
         assert kubectl.fails("get", "pod", "nobody") == 'Error from server (NotFound): pods "nobody" not found\n'
 
-    def test_no_such_object_is_no_error_if_told(self, kubectl: Kubectl) -> None:
+    def test_a_missing_object_is_no_error_with_ignore_not_found(self, kubectl: Kubectl) -> None:
         assert kubectl("get", "pod", "nobody", "--ignore-not-found") == ""
 
     def test_no_such_kind(self, kubectl: Kubectl) -> None:

@@ -20,13 +20,13 @@ class TestWait:
     def test_for_a_value(self, kubectl: Kubectl) -> None:
         kubectl.needs(1, 24)
         kubectl("create", "-f", "-", stdin=POD)
-        told = kubectl("wait", "--for=jsonpath={.status.phase}=Pending", "pod/web", "--timeout=60s")
-        assert told == "pod/web condition met\n"
+        output = kubectl("wait", "--for=jsonpath={.status.phase}=Pending", "pod/web", "--timeout=60s")
+        assert output == "pod/web condition met\n"
 
     def test_in_vain(self, kubectl: Kubectl) -> None:
         kubectl("create", "-f", "-", stdin=POD)
-        told = kubectl.fails("wait", "--for=condition=Ready", "pod/web", "--timeout=1s")
-        assert told == "error: timed out waiting for the condition on pods/web\n"
+        error = kubectl.fails("wait", "--for=condition=Ready", "pod/web", "--timeout=1s")
+        assert error == "error: timed out waiting for the condition on pods/web\n"
 
     def test_for_the_end(self, kubectl: Kubectl) -> None:
         kubectl.needs(1, 24)  # older ones fail if it is gone before they look
@@ -38,8 +38,8 @@ class TestWait:
             assert waiting.wait(60) == 0
 
     def test_for_nobody(self, kubectl: Kubectl) -> None:
-        told = kubectl.fails("wait", "--for=condition=Ready", "pod/nobody", "--timeout=1s")
-        assert told == 'Error from server (NotFound): pods "nobody" not found\n'
+        error = kubectl.fails("wait", "--for=condition=Ready", "pod/nobody", "--timeout=1s")
+        assert error == 'Error from server (NotFound): pods "nobody" not found\n'
 
 
 def happened(cluster: Cluster, namespace: str) -> None:

@@ -35,8 +35,8 @@ DEPLOYMENT = yaml("""
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3) as found:
-        yield found
+    with Cluster(nodes=3) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def web(kubectl: Kubectl) -> Kubectl:
 
 def pods(kubectl: Kubectl) -> list[dict[str, Any]]:
     """Those that are not being deleted."""
-    found = kubectl.json("get", "pods", "-l", "app=web")["items"]
-    return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+    pods = kubectl.json("get", "pods", "-l", "app=web")["items"]
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
 def images(kubectl: Kubectl) -> set[str]:
@@ -78,8 +78,8 @@ def set_image(kubectl: Kubectl, image: str, cause: str = "") -> None:
 
 def test_status_waits_until_all_is_there(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=DEPLOYMENT)
-    told = kubectl("rollout", "status", "deployment/web", "--timeout=60s")
-    assert told.splitlines()[-1] == 'deployment "web" successfully rolled out'
+    output = kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    assert output.splitlines()[-1] == 'deployment "web" successfully rolled out'
     header, row = kubectl.table("get", "deployment", "web")
     assert header[:4] == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE"]
     assert row[:4] == ["web", "3/3", "3", "3"]
@@ -149,8 +149,8 @@ def test_a_rollout_that_is_late_fails(kubectl: Kubectl) -> None:
         "terminationGracePeriodSeconds: 0", "nodeSelector: {none: such}"
     )
     kubectl("create", "-f", "-", stdin=late)
-    told = kubectl.fails("rollout", "status", "deployment/web", "--timeout=60s")
-    assert 'deployment "web" exceeded its progress deadline' in told
+    error = kubectl.fails("rollout", "status", "deployment/web", "--timeout=60s")
+    assert 'deployment "web" exceeded its progress deadline' in error
 
 
 def test_scaling_a_replica_set_and_a_replication_controller(kubectl: Kubectl) -> None:

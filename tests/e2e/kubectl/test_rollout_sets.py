@@ -42,8 +42,8 @@ SETS = {"statefulset": STATEFUL, "daemonset": DAEMON}
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3) as found:
-        yield found
+    with Cluster(nodes=3) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -58,10 +58,10 @@ def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
 @pytest.fixture(params=SETS)
 def kind(request: pytest.FixtureRequest, kubectl: Kubectl) -> str:
     """Of a set with three pods that is up."""
-    found: str = request.param
-    kubectl("create", "-f", "-", stdin=SETS[found])
-    finished(kubectl, found)
-    return found
+    kind: str = request.param
+    kubectl("create", "-f", "-", stdin=SETS[kind])
+    finished(kubectl, kind)
+    return kind
 
 
 def finished(kubectl: Kubectl, kind: str) -> str:
@@ -70,8 +70,8 @@ def finished(kubectl: Kubectl, kind: str) -> str:
 
 def pods(kubectl: Kubectl) -> list[dict[str, Any]]:
     """Those that are not being deleted."""
-    found = kubectl.json("get", "pods", "-l", "app=web")["items"]
-    return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+    pods = kubectl.json("get", "pods", "-l", "app=web")["items"]
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
 def images(kubectl: Kubectl) -> set[str]:
@@ -100,16 +100,16 @@ def history(kubectl: Kubectl, kind: str) -> list[list[str]]:
 
 
 def test_status_waits_until_all_is_there(kubectl: Kubectl, kind: str) -> None:
-    told = finished(kubectl, kind)
+    output = finished(kubectl, kind)
     if kind == "daemonset":
-        assert told == 'daemon set "web" successfully rolled out'
+        assert output == 'daemon set "web" successfully rolled out'
         row = kubectl.table("get", kind, "web")[1]
         assert row[:6] == ["web", "3", "3", "3", "3", "3"]
         nodes = sorted(pod["spec"]["nodeName"] for pod in pods(kubectl))
         assert nodes == ["node-0", "node-1", "node-2"]
         assert "Created pod: web-" in kubectl("describe", kind, "web")
     else:
-        assert told.startswith("partitioned roll out complete: 3 new pods") or told.startswith(
+        assert output.startswith("partitioned roll out complete: 3 new pods") or output.startswith(
             "statefulset rolling update complete 3 pods at revision web-"
         )
         assert kubectl.table("get", kind, "web")[1][:2] == ["web", "3/3"]

@@ -14,9 +14,9 @@ from tests.eventually import wait_until
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=2) as found:
-        found.warm_up()
-        yield found
+    with Cluster(nodes=2) as cluster:
+        cluster.warm_up()
+        yield cluster
 
 
 @pytest.fixture
@@ -86,8 +86,8 @@ def test_what_a_drain_sets_free_goes_elsewhere(kubectl: Kubectl) -> None:
     kubectl("rollout", "status", "deployment/web", "--timeout=60s")
     kubectl("drain", "node-1", "--force", "--ignore-daemonsets", "--pod-selector=app=web", "--timeout=60s")
     kubectl("rollout", "status", "deployment/web", "--timeout=60s")
-    found = kubectl.json("get", "pods", "-l", "app=web")["items"]
-    assert {pod["spec"]["nodeName"] for pod in found if not pod["metadata"].get("deletionTimestamp")} == {"node-0"}
+    pods = kubectl.json("get", "pods", "-l", "app=web")["items"]
+    assert {pod["spec"]["nodeName"] for pod in pods if not pod["metadata"].get("deletionTimestamp")} == {"node-0"}
     kubectl("uncordon", "node-1")
 
 

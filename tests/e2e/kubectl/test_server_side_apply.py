@@ -40,9 +40,9 @@ def test_a_conflict_and_the_ways_out_of_it(kubectl: Kubectl) -> None:
     kubectl.needs(1, 21)
     apply(kubectl, CONFIG_MAP, "--field-manager=first")
     changed = CONFIG_MAP.replace("small", "large")
-    told = kubectl.fails("apply", "--server-side", "-f", "-", "--field-manager=second", stdin=changed)
-    assert 'Apply failed with 1 conflict: conflict with "first": .data.size' in told
-    assert "--force-conflicts" in told
+    error = kubectl.fails("apply", "--server-side", "-f", "-", "--field-manager=second", stdin=changed)
+    assert 'Apply failed with 1 conflict: conflict with "first": .data.size' in error
+    assert "--force-conflicts" in error
     apply(kubectl, changed, "--field-manager=second", "--force-conflicts")
     assert kubectl.json("get", "configmap", "settings")["data"]["size"] == "large"
     assert managers(kubectl, "configmap", "settings") == {
@@ -58,9 +58,9 @@ def test_taking_over_from_the_client_side(kubectl: Kubectl) -> None:
     scaled = DEPLOYMENT.replace("replicas: 2", "replicas: 3")
     assert scaled != DEPLOYMENT
     assert apply(kubectl, scaled) == "deployment.apps/web serverside-applied\n"
-    found = kubectl.json("get", "deployment", "web")
-    assert found["spec"]["replicas"] == 3
-    assert '"replicas":3' in found["metadata"]["annotations"][LAST_APPLIED]
+    deployment = kubectl.json("get", "deployment", "web")
+    assert deployment["spec"]["replicas"] == 3
+    assert '"replicas":3' in deployment["metadata"]["annotations"][LAST_APPLIED]
     without = "\n".join(line for line in scaled.splitlines() if "replicas" not in line)
     apply(kubectl, without)
     assert kubectl.json("get", "deployment", "web")["spec"]["replicas"] == 1, "the default is back"
@@ -85,5 +85,5 @@ def test_scaling_takes_the_replicas(kubectl: Kubectl) -> None:
     entries = kubectl.json("get", "deployment", "web", "--show-managed-fields")["metadata"]["managedFields"]
     scale = next(entry for entry in entries if entry.get("subresource") == "scale")
     assert (scale["operation"], scale["fieldsV1"]) == ("Update", {"f:spec": {"f:replicas": {}}})
-    told = kubectl.fails("apply", "--server-side", "-f", "-", stdin=DEPLOYMENT)
-    assert 'conflict with "kubectl" with subresource "scale" using apps/v1: .spec.replicas' in told
+    error = kubectl.fails("apply", "--server-side", "-f", "-", stdin=DEPLOYMENT)
+    assert 'conflict with "kubectl" with subresource "scale" using apps/v1: .spec.replicas' in error

@@ -109,8 +109,8 @@ class TestScale:
         assert web.jsonpath("get", "deployment", "web", "{.spec.replicas} {.metadata.generation}") == "5 2"
 
     def test_only_from_a_known_number(self, web: Kubectl) -> None:
-        told = web.fails("scale", "deployment", "web", "--replicas=5", "--current-replicas=7")
-        assert "Expected replicas to be 7, was 2" in told
+        error = web.fails("scale", "deployment", "web", "--replicas=5", "--current-replicas=7")
+        assert "Expected replicas to be 7, was 2" in error
 
     def test_below_zero(self, web: Kubectl) -> None:
         assert "--replicas=COUNT flag is required" in web.fails("scale", "deployment", "web", "--replicas=-1")
@@ -151,9 +151,11 @@ class TestSet:
 
     def test_the_selector_may_not_change(self, web: Kubectl) -> None:
         patch = '{"spec":{"selector":{"matchLabels":{"more":"x"}},"template":{"metadata":{"labels":{"more":"x"}}}}}'
-        told = web.fails("patch", "deployment", "web", "-p", patch)
+        error = web.fails("patch", "deployment", "web", "-p", patch)
         shown = '{"matchLabels":{"app":"web","more":"x"}}'
-        assert told == (f'The Deployment "web" is invalid: spec.selector: Invalid value: {shown}: field is immutable\n')
+        assert error == (
+            f'The Deployment "web" is invalid: spec.selector: Invalid value: {shown}: field is immutable\n'
+        )
 
 
 class TestRollout:
@@ -165,9 +167,9 @@ class TestRollout:
     def test_restart(self, kubectl: Kubectl) -> None:
         make(kubectl, DAEMON_SET)
         assert kubectl("rollout", "restart", "daemonset/agent") == "daemonset.apps/agent restarted\n"
-        found = kubectl.json("get", "daemonset", "agent")
-        assert "kubectl.kubernetes.io/restartedAt" in found["spec"]["template"]["metadata"]["annotations"]
-        assert found["metadata"]["annotations"]["deprecated.daemonset.template.generation"] == "2"
+        daemon_set = kubectl.json("get", "daemonset", "agent")
+        assert "kubectl.kubernetes.io/restartedAt" in daemon_set["spec"]["template"]["metadata"]["annotations"]
+        assert daemon_set["metadata"]["annotations"]["deprecated.daemonset.template.generation"] == "2"
 
     def test_history(self, web: Kubectl) -> None:
         deployment = web.json("get", "deployment", "web")
@@ -206,13 +208,13 @@ def revision_of(deployment: dict[str, dict[str, object]], number: int) -> dict[s
     }
     notes = {"deployment.kubernetes.io/revision": str(number), "kubernetes.io/change-cause": "first"}
     own = {"name": f"web-{number}", "labels": {"app": "web"}, "ownerReferences": [owner], "annotations": notes}
-    made = {"replicas": 0, "selector": spec["selector"], "template": spec["template"]}
-    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": own, "spec": made}
+    set_spec = {"replicas": 0, "selector": spec["selector"], "template": spec["template"]}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": own, "spec": set_spec}
 
 
 def test_autoscale(web: Kubectl) -> None:
-    told = web("autoscale", "deployment", "web", "--min=2", "--max=6", "--cpu-percent=70")
-    assert told == "horizontalpodautoscaler.autoscaling/web autoscaled\n"
+    output = web("autoscale", "deployment", "web", "--min=2", "--max=6", "--cpu-percent=70")
+    assert output == "horizontalpodautoscaler.autoscaling/web autoscaled\n"
     head, row = web.table("get", "hpa", "web")
     assert head == ["NAME", "REFERENCE", "TARGETS", "MINPODS", "MAXPODS", "REPLICAS", "AGE"]
     assert row[:5] == ["web", "Deployment/web", "cpu: <unknown>/70%", "2", "6"]
@@ -232,8 +234,8 @@ def test_cron_job_and_a_job_of_it(kubectl: Kubectl) -> None:
 
 def test_a_bad_schedule(kubectl: Kubectl) -> None:
     kubectl.needs(1, 21)
-    told = kubectl.fails("create", "cronjob", "nightly", "--image=busybox", "--schedule=at night")
-    assert told.endswith('spec.schedule: Invalid value: "at night": expected exactly 5 fields, found 2: [at night]\n')
+    error = kubectl.fails("create", "cronjob", "nightly", "--image=busybox", "--schedule=at night")
+    assert error.endswith('spec.schedule: Invalid value: "at night": expected exactly 5 fields, found 2: [at night]\n')
 
 
 def test_budget(kubectl: Kubectl) -> None:
@@ -281,9 +283,11 @@ def test_deleting_a_job_takes_its_pods_along(kubectl: Kubectl) -> None:
 )
 def test_wide(kubectl: Kubectl, manifest: str, name: str, head: str, row: str) -> None:
     make(kubectl, manifest)
-    found = kubectl.table("get", name, "-o", "wide")
-    assert [cell.replace(" ", "_") for cell in found[0]] == head.split()
-    assert [cell if wanted != "*" else "*" for cell, wanted in zip(found[1], row.split(), strict=True)] == row.split()
+    rows = kubectl.table("get", name, "-o", "wide")
+    assert [cell.replace(" ", "_") for cell in rows[0]] == head.split()
+    assert [
+        cell if expected != "*" else "*" for cell, expected in zip(rows[1], row.split(), strict=True)
+    ] == row.split()
 
 
 @pytest.mark.parametrize(
@@ -299,9 +303,9 @@ def test_wide(kubectl: Kubectl, manifest: str, name: str, head: str, row: str) -
 )
 def test_describe(kubectl: Kubectl, manifest: str, name: str) -> None:
     make(kubectl, manifest)
-    told = kubectl("describe", name)
-    assert re.search(rf"^Name: +{name.partition('/')[2]}$", told, re.M)
-    assert re.search(r"^Selector: +app=", told, re.M)
+    output = kubectl("describe", name)
+    assert re.search(rf"^Name: +{name.partition('/')[2]}$", output, re.M)
+    assert re.search(r"^Selector: +app=", output, re.M)
 
 
 def test_describe_jobs(kubectl: Kubectl) -> None:
@@ -330,9 +334,9 @@ def test_wide_jobs(kubectl: Kubectl) -> None:
 @pytest.mark.parametrize("manifest", [DEPLOYMENT, STATEFUL_SET, DAEMON_SET, REPLICA_SET, REPLICATION_CONTROLLER])
 def test_apply_again_changes_nothing(kubectl: Kubectl, manifest: str) -> None:
     """Whatever kubectl says: to it, claims in a template differ from what the server makes of them."""
-    told = kubectl("apply", "-f", "-", stdin=manifest)
-    assert told.endswith("created\n")
-    before = kubectl.json("get", told.split()[0])["spec"]
+    output = kubectl("apply", "-f", "-", stdin=manifest)
+    assert output.endswith("created\n")
+    before = kubectl.json("get", output.split()[0])["spec"]
     assert kubectl("apply", "-f", "-", stdin=manifest).endswith(("unchanged\n", "configured\n"))
-    after = kubectl.json("get", told.split()[0])
+    after = kubectl.json("get", output.split()[0])
     assert (after["spec"], after["metadata"]["generation"]) == (before, 1)

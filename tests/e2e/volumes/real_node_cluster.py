@@ -44,8 +44,8 @@ class Scene:
         command = ["sh", "-c", f"({script}) > /dev/termination-log 2>&1"]
         only = {"name": "c", "image": IMAGE, "command": command, **(container or {})}
         whole = {"containers": [only], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, **spec}
-        made: Pod = await self.create(Pod, name, "default", spec=whole)
-        return made
+        pod: Pod = await self.create(Pod, name, "default", spec=whole)
+        return pod
 
     async def with_claim(self, name: str, script: str) -> Pod:
         """What claim c gives is at /data."""
@@ -55,9 +55,9 @@ class Scene:
 
     async def phase(self, name: str, phase: str) -> Pod:
         ends = (phase, "Succeeded", "Failed")
-        found: Pod = await self.when(Pod, name, lambda pod: pod.status.phase in ends, "default")
-        assert found.status.phase == phase, (found.status.reason, found.status.message, said(found))
-        return found
+        pod: Pod = await self.when(Pod, name, lambda pod: pod.status.phase in ends, "default")
+        assert pod.status.phase == phase, (pod.status.reason, pod.status.message, said(pod))
+        return pod
 
 
 def said(pod: Pod) -> str:

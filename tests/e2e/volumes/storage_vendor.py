@@ -35,14 +35,14 @@ class Vendor:
 
     async def _run(self) -> None:
         while True:
-            found = await self._work.get()
-            if isinstance(found, PersistentVolumeClaim):
-                await self._provision(found)
-                await self._resize(found)
-            elif isinstance(found, PersistentVolume):
-                await self._reclaim(found)
+            claim = await self._work.get()
+            if isinstance(claim, PersistentVolumeClaim):
+                await self._provision(claim)
+                await self._resize(claim)
+            elif isinstance(claim, PersistentVolume):
+                await self._reclaim(claim)
             else:
-                await self._attach(found)
+                await self._attach(claim)
 
     async def _provision(self, claim: PersistentVolumeClaim) -> None:
         notes = claim.metadata.annotations
@@ -74,18 +74,18 @@ class Vendor:
     async def _resize(self, claim: PersistentVolumeClaim) -> None:
         """The volume itself is as large as one likes; the rest is for the node to do."""
         status, name = claim.status, claim.spec.volumeName
-        wanted, has = claim.spec.resources.requests["storage"], status.capacity.get("storage", "")
-        if status.phase != "Bound" or wanted == has or status.allocatedResourceStatuses:
+        requested, has = claim.spec.resources.requests["storage"], status.capacity.get("storage", "")
+        if status.phase != "Bound" or requested == has or status.allocatedResourceStatuses:
             return
-        capacity = {"spec": {"capacity": {"storage": wanted}}}
+        capacity = {"spec": {"capacity": {"storage": requested}}}
         await self._client.of(PersistentVolume).patch(name, capacity, type=PatchType.MERGE)
-        told = {
-            "allocatedResources": {"storage": wanted},
+        patch = {
+            "allocatedResources": {"storage": requested},
             "allocatedResourceStatuses": {"storage": "NodeResizePending"},
             "conditions": [{"type": "FileSystemResizePending", "status": "True"}],
         }
         await self._client.of(PersistentVolumeClaim).patch(
-            claim.metadata.name, {"status": told}, claim.metadata.namespace, type=PatchType.MERGE, subresource="status"
+            claim.metadata.name, {"status": patch}, claim.metadata.namespace, type=PatchType.MERGE, subresource="status"
         )
 
     async def _reclaim(self, volume: PersistentVolume) -> None:
@@ -96,10 +96,10 @@ class Vendor:
             shutil.rmtree(self._data / source.volumeHandle)
             await self._client.of(PersistentVolume).delete(volume.metadata.name, options=Delete())
 
-    async def _attach(self, wanted: VolumeAttachment) -> None:
-        if wanted.spec.attacher != self._driver or wanted.status.attached:
+    async def _attach(self, attachment: VolumeAttachment) -> None:
+        if attachment.spec.attacher != self._driver or attachment.status.attached:
             return
         status = {"status": {"attached": True, "attachmentMetadata": {"device": "/dev/vdx"}}}
         await self._client.of(VolumeAttachment).patch(
-            wanted.metadata.name, status, type=PatchType.MERGE, subresource="status"
+            attachment.metadata.name, status, type=PatchType.MERGE, subresource="status"
         )

@@ -42,7 +42,7 @@ async def elsewhere(scene: Scene) -> None:
 
 async def walk(scene: Scene, driver: DirectoryDriver, data: Path) -> None:
     await driver.registered.wait()
-    await scene.when(CSINode, NODE, lambda found: bool(found.spec.drivers))
+    await scene.when(CSINode, NODE, lambda obj: bool(obj.spec.drivers))
     await scene.create(CSIDriver, NAME, spec={"attachRequired": True, "fsGroupPolicy": "File"})
     await elsewhere(scene)
     zones = [{"matchLabelExpressions": [{"key": ZONE, "values": ["z1"]}]}]
@@ -53,15 +53,17 @@ async def walk(scene: Scene, driver: DirectoryDriver, data: Path) -> None:
         volumeBindingMode="WaitForFirstConsumer",
         allowedTopologies=zones,
     )
-    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
-    claim = await scene.create(PersistentVolumeClaim, "c", "default", spec={**wanted, "storageClassName": "folders"})
+    claim_spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+    claim = await scene.create(
+        PersistentVolumeClaim, "c", "default", spec={**claim_spec, "storageClassName": "folders"}
+    )
     name = f"pvc-{claim.metadata.uid}"
 
     # Scheduled with its topology, and provisioned.
     pod = await scene.with_claim("first", "echo kept > /data/file; until [ -e /data/end ]; do sleep 0.1; done")
-    bound = await scene.when(PersistentVolumeClaim, "c", lambda found: found.status.phase == "Bound", "default")
+    bound = await scene.when(PersistentVolumeClaim, "c", lambda obj: obj.status.phase == "Bound", "default")
     assert (bound.spec.volumeName, bound.metadata.annotations["volume.kubernetes.io/selected-node"]) == (name, NODE)
-    pod = await scene.when(Pod, "first", lambda found: found.status.phase == "Running", "default")
+    pod = await scene.when(Pod, "first", lambda obj: obj.status.phase == "Running", "default")
     assert pod.spec.nodeName == NODE
 
     # Attached, with the node's word for it.
@@ -69,7 +71,10 @@ async def walk(scene: Scene, driver: DirectoryDriver, data: Path) -> None:
     assert (await scene.client.of(VolumeAttachment).get(attachment)).status.attached
     unique = f"kubernetes.io/csi/{NAME}^{name}"
     node = await scene.client.of(Node).get(NODE)
-    assert (node.status.volumesInUse, [one.name for one in node.status.volumesAttached]) == ([unique], [unique])
+    assert (node.status.volumesInUse, [attached_volume.name for attached_volume in node.status.volumesAttached]) == (
+        [unique],
+        [unique],
+    )
 
     # Mounted at the global path, and from there in the pod, and in its container.
     staged = scene.root / f"plugins/kubernetes.io/csi/{NAME}/{hashlib.sha256(name.encode()).hexdigest()}/globalmount"
@@ -78,7 +83,7 @@ async def walk(scene: Scene, driver: DirectoryDriver, data: Path) -> None:
     assert dict(driver.of("NodeStageVolume")[0].publish_context) == {"device": "/dev/vdx"}
     await eventually((data / name / "file").exists)
     (data / name / "end").touch()
-    await scene.when(Pod, "first", lambda found: found.status.phase == "Succeeded", "default")
+    await scene.when(Pod, "first", lambda obj: obj.status.phase == "Succeeded", "default")
 
     # It survives the pod; nobody has it then.
     await scene.client.of(Pod).delete("first", "default")

@@ -50,7 +50,10 @@ async def by_number(scene: Scene) -> None:
         await scene.pod("first", LOOK + until, container=boats(1), terminationGracePeriodSeconds=1)
         pod = await scene.phase("first", "Running")
         [status] = pod.status.containerStatuses[0].allocatedResourcesStatus
-        assert (status.name, [(one.resourceID, one.health) for one in status.resources]) == (BOAT, [("one", "Healthy")])
+        assert (status.name, [(resource.resourceID, resource.health) for resource in status.resources]) == (
+            BOAT,
+            [("one", "Healthy")],
+        )
         plugin.change(one="Unhealthy")
         await scene.when(Node, NODE, lambda node: node.status.allocatable.get(BOAT) == "0")
         await scene.when(Pod, "first", _is_ill, "default")
@@ -63,16 +66,16 @@ async def by_number(scene: Scene) -> None:
         plugin.fault = "no more today"
         await scene.pod("third", LOOK, container=boats(1))
         third = await scene.phase("third", "Failed")
-        told = "Allocate failed due to rpc error: code = Internal desc = no more today, which is unexpected"
+        message = "Allocate failed due to rpc error: code = Internal desc = no more today, which is unexpected"
         assert (third.status.reason, third.status.message) == (
             "UnexpectedAdmissionError",
-            f"Pod was rejected: {told}",
+            f"Pod was rejected: {message}",
         )
 
 
 def _is_ill(pod: Pod) -> bool:
     [status] = pod.status.containerStatuses[0].allocatedResourcesStatus
-    return [one.health for one in status.resources] == ["Unhealthy"]
+    return [resource.health for resource in status.resources] == ["Unhealthy"]
 
 
 async def by_claim(scene: Scene) -> None:
@@ -107,7 +110,9 @@ async def test_devices() -> None:
 
     async with asyncio.timeout(150), Cluster(nodes=1, runtime="oci") as cluster:
         scene = Scene(cluster)
-        await scene.when(Node, NODE, lambda node: any(one.status == "True" for one in node.status.conditions))
+        await scene.when(
+            Node, NODE, lambda node: any(condition.status == "True" for condition in node.status.conditions)
+        )
         with described():
             async with asyncio.TaskGroup() as group:
                 group.create_task(by_number(scene))

@@ -33,7 +33,7 @@ async def test_a_claim_gets_more(tmp_path: Path) -> None:
 
 
 async def grow(scene: Scene, driver: GrowingDriver) -> None:
-    await scene.when(CSINode, NODE, lambda found: bool(found.spec.drivers))
+    await scene.when(CSINode, NODE, lambda obj: bool(obj.spec.drivers))
     await scene.create(CSIDriver, NAME, spec={"attachRequired": True})
     await scene.create(
         StorageClass,
@@ -42,21 +42,19 @@ async def grow(scene: Scene, driver: GrowingDriver) -> None:
         volumeBindingMode="WaitForFirstConsumer",
         allowVolumeExpansion=True,
     )
-    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
-    await scene.create(PersistentVolumeClaim, "c", "default", spec={**wanted, "storageClassName": "memory"})
+    claim_spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+    await scene.create(PersistentVolumeClaim, "c", "default", spec={**claim_spec, "storageClassName": "memory"})
     await scene.with_claim("p", f"{SIZE}; until [ -e /data/end ]; do sleep 0.1; done; {SIZE}")
     pod = await scene.phase("p", "Running")
 
     claims, more = scene.client.of(PersistentVolumeClaim), {"spec": {"resources": {"requests": {"storage": "4Mi"}}}}
     await claims.patch("c", more, "default", type=PatchType.MERGE)
     pending = {"storage": "NodeResizePending"}
-    await scene.when(
-        PersistentVolumeClaim, "c", lambda found: found.status.allocatedResourceStatuses == pending, "default"
-    )
+    await scene.when(PersistentVolumeClaim, "c", lambda obj: obj.status.allocatedResourceStatuses == pending, "default")
     note = {"metadata": {"annotations": {"looked": "at"}}}
     await scene.client.of(Pod).patch("p", note, "default", type=PatchType.MERGE)
     grown = await scene.when(
-        PersistentVolumeClaim, "c", lambda found: found.status.capacity == {"storage": "4Mi"}, "default"
+        PersistentVolumeClaim, "c", lambda obj: obj.status.capacity == {"storage": "4Mi"}, "default"
     )
     assert (grown.status.conditions, grown.status.allocatedResourceStatuses) == ([], {})
 

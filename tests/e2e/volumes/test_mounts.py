@@ -66,8 +66,11 @@ async def read_only_all_the_way(node: RealNode) -> None:
             mounts = mount(readOnly=True, recursiveReadOnly=mode)
             pod = await node.ended(await node.start(tries, volume, name=mode.lower(), mounts=mounts))
             assert node.said(pod) == "not here\nnor inside"
-            found = pod.status.containerStatuses[0].volumeMounts
-            assert [(each.name, each.recursiveReadOnly) for each in found] == [("v", "Enabled")]
+            volume_mount_statuses = pod.status.containerStatuses[0].volumeMounts
+            assert [
+                (volume_mount_status.name, volume_mount_status.recursiveReadOnly)
+                for volume_mount_status in volume_mount_statuses
+            ] == [("v", "Enabled")]
 
 
 async def parts_of_images(node: RealNode) -> None:

@@ -13,8 +13,8 @@ RULES = [
 
 
 def condition(type: str) -> Value:
-    said = {"status": "False", "reason": "e2e", "message": "Set from an e2e test"}
-    return {"type": type, "lastTransitionTime": "2024-01-01T00:00:00Z", **said}
+    fields = {"status": "False", "reason": "e2e", "message": "Set from an e2e test"}
+    return {"type": type, "lastTransitionTime": "2024-01-01T00:00:00Z", **fields}
 
 
 def mine(api: Api) -> Value:
@@ -33,7 +33,7 @@ def test_validating_policies(api: Api) -> None:
     policies.create(name, spec=spec)
     changed = policies.patch(name, {"spec": {"failurePolicy": "Fail"}})
     assert (changed["spec"]["failurePolicy"], changed["metadata"]["generation"]) == ("Fail", 2)
-    found = supports_subresource(
+    obj = supports_subresource(
         policies,
         name,
         "status",
@@ -41,7 +41,10 @@ def test_validating_policies(api: Api) -> None:
         lambda status: status["conditions"].append(condition("StatusUpdateFailed")),
         is_all=False,
     )
-    assert [one["type"] for one in found["status"]["conditions"]] == ["PatchStatusFailed", "StatusUpdateFailed"]
+    assert [condition["type"] for condition in obj["status"]["conditions"]] == [
+        "PatchStatusFailed",
+        "StatusUpdateFailed",
+    ]
     policies.delete(name)
 
 
@@ -119,7 +122,7 @@ def test_match_conditions(api: Api, plural: str) -> None:
     objects, name = api.of(plural, f"{GROUP}/v1"), f"{api.namespace}-hook"
     objects.create(name, webhooks=[webhook])
     assert objects.get(name)["webhooks"][0]["matchConditions"] == conditions[:1]
-    objects.change(name, lambda found: found["webhooks"][0].update(matchConditions=conditions))
+    objects.change(name, lambda obj: obj["webhooks"][0].update(matchConditions=conditions))
     assert objects.get(name)["webhooks"][0]["matchConditions"] == conditions
     objects.delete(name)
     assert objects.is_gone(name)

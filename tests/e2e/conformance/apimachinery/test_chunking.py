@@ -40,17 +40,17 @@ def pages(api: Api, templates: Objects, limit: int, **start: Any) -> Iterator[Va
 
 
 def names(page: Value) -> list[str]:
-    return [found["metadata"]["name"] for found in page["items"]]
+    return [obj["metadata"]["name"] for obj in page["items"]]
 
 
-def check(page: Value, limit: int, seen: int) -> list[str]:
+def check(page: Value, limit: int, count: int) -> list[str]:
     """Not more than the limit, and the number of what remains is told if there is more; the names on the page."""
-    found, meta = names(page), page["metadata"]
-    assert len(found) <= limit
-    left = TOTAL - seen - len(found)
+    page_names, meta = names(page), page["metadata"]
+    assert len(page_names) <= limit
+    left = TOTAL - count - len(page_names)
     assert meta.get("remainingItemCount") == (left or None)
     assert bool(meta.get("continue")) is (left > 0)
-    return found
+    return page_names
 
 
 def test_chunks(api: Api, sampan_cluster: Cluster) -> None:
@@ -59,11 +59,11 @@ def test_chunks(api: Api, sampan_cluster: Cluster) -> None:
     filled(sampan_cluster, api.namespace)
     templates = api.of("podtemplates")
     for _ in range(3):
-        seen, versions = list[str](), set[str]()
+        listed, versions = list[str](), set[str]()
         for page in pages(api, templates, 17):
-            seen += check(page, 17, len(seen))
+            listed += check(page, 17, len(listed))
             versions.add(page["metadata"]["resourceVersion"])
-        assert seen == NAMES
+        assert listed == NAMES
         assert len(versions) == 1
     assert names(api.get(templates.place, limit=TOTAL + 1)) == NAMES
     assert names(api.get(templates.place)) == NAMES
@@ -81,7 +81,7 @@ def test_going_on_after_compaction() -> None:
         filled(cluster, "default")
         templates = api.of("podtemplates")
         first = api.get(templates.place, limit=limit)
-        seen = check(first, limit, 0)
+        listed = check(first, limit, 0)
         token, version = {"continue": first["metadata"]["continue"]}, first["metadata"]["resourceVersion"]
         again = api.get(templates.place, limit=limit, **token)
         assert names(again) == NAMES[limit : 2 * limit]
@@ -93,8 +93,8 @@ def test_going_on_after_compaction() -> None:
         assert (refused.value.code, refused.value.reason) == (410, "Expired")
         versions = set[str]()
         for page in pages(api, templates, limit, **{"continue": refused.value.status["metadata"]["continue"]}):
-            seen += check(page, limit, len(seen))
+            listed += check(page, limit, len(listed))
             versions.add(page["metadata"]["resourceVersion"])
-        assert seen == NAMES
+        assert listed == NAMES
         assert len(versions) == 1
         assert int(versions.pop()) > int(version)

@@ -45,14 +45,14 @@ def test_a_resource_of_each_group(api: Api) -> None:
     """[sig-api-machinery] Discovery should locate the groupVersion and a resource within each APIGroup
     [Conformance]"""
     for (group, version), resource in RESOURCES.items():
-        found = api.get(f"/apis/{group}/{version}" if group else f"/api/{version}")
-        assert found["groupVersion"] == f"{group}/{version}".lstrip("/")
-        assert resource in [row["name"] for row in found["resources"]]
+        resource_list = api.get(f"/apis/{group}/{version}" if group else f"/api/{version}")
+        assert resource_list["groupVersion"] == f"{group}/{version}".lstrip("/")
+        assert resource in [row["name"] for row in resource_list["resources"]]
     for listed in api.get("/apis")["groups"]:
         for version in listed["versions"]:
-            found = api.get(f"/apis/{version['groupVersion']}")
-            assert found["groupVersion"] == version["groupVersion"]
-            assert found["resources"]
+            resource_list = api.get(f"/apis/{version['groupVersion']}")
+            assert resource_list["groupVersion"] == version["groupVersion"]
+            assert resource_list["resources"]
 
 
 def listed(document: Value) -> set[tuple[str, str, str]]:
@@ -68,36 +68,36 @@ def listed(document: Value) -> set[tuple[str, str, str]]:
 def test_aggregated(api: Api) -> None:
     """[sig-api-machinery] AggregatedDiscovery should support raw aggregated discovery endpoint Accept headers
     [Conformance]"""
-    found: set[tuple[str, str, str]] = set()
+    resources: set[tuple[str, str, str]] = set()
     for path in ("/api", "/apis"):
         status, headers, body = api.raw("GET", path, headers={"Accept": AGGREGATED})
         document = json.loads(body)
         assert (status, document["kind"]) == (200, "APIGroupDiscoveryList")
         assert headers.get_content_type() == "application/json"
         assert "as=APIGroupDiscoveryList" in headers["Content-Type"]
-        found |= listed(document)
-    assert {(*place, resource) for place, resource in RESOURCES.items()} <= found
+        resources |= listed(document)
+    assert {(*place, resource) for place, resource in RESOURCES.items()} <= resources
 
 
 def test_aggregated_for_clients(sampan_cluster: Cluster) -> None:
     """[sig-api-machinery] AggregatedDiscovery should support aggregated discovery interface [Conformance]"""
     rows, failure = sampan_cluster.run(Discovery(sampan_cluster.client).served())
     assert failure == ""
-    found = {(row.group, row.version, row.plural) for row in rows}
-    assert {(*place, resource) for place, resource in RESOURCES.items()} <= found
+    resources = {(row.group, row.version, row.plural) for row in rows}
+    assert {(*place, resource) for place, resource in RESOURCES.items()} <= resources
 
 
 def test_version(api: Api) -> None:
     """[sig-api-machinery] server version should find the server version [Conformance]"""
-    found = api.get("/version")
-    assert (int(found["major"]), int(found["minor"])) == (1, 36)
+    version = api.get("/version")
+    assert (int(version["major"]), int(version["minor"])) == (1, 36)
 
 
 def test_no_table(api: Api) -> None:
     """[sig-api-machinery] Servers with support for Table transformation should return a 406 for a backend which does
     not implement metadata [Conformance]"""
-    asked = {"nonResourceAttributes": {"path": "/", "verb": "get"}}
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": asked}
+    spec = {"nonResourceAttributes": {"path": "/", "verb": "get"}}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
     headers = {"Content-Type": "application/json", "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
     place = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     status, _, body = api.raw("POST", place, json.dumps(review).encode(), headers)

@@ -35,11 +35,11 @@ def refusal(api: Api, meta: str = "", spec: str = "") -> str:
 def test_unknown_and_duplicate_fields(api: Api) -> None:
     """[sig-api-machinery] FieldValidation should detect unknown and duplicate fields of a typed object
     [Conformance]"""
-    told = refusal(api, spec='"unknownField": "foo", "replicas": 2, "replicas": 3,')
-    assert 'strict decoding error: unknown field "spec.unknownField", duplicate field "spec.replicas"' in told
+    output = refusal(api, spec='"unknownField": "foo", "replicas": 2, "replicas": 3,')
+    assert 'strict decoding error: unknown field "spec.unknownField", duplicate field "spec.replicas"' in output
 
 
 def test_unknown_metadata(api: Api) -> None:
     """[sig-api-machinery] FieldValidation should detect unknown metadata fields of a typed object [Conformance]"""
-    told = refusal(api, meta='"unknownMeta": "foo",')
-    assert 'strict decoding error: unknown field "metadata.unknownMeta"' in told
+    output = refusal(api, meta='"unknownMeta": "foo",')
+    assert 'strict decoding error: unknown field "metadata.unknownMeta"' in output

@@ -19,9 +19,9 @@ def is_changed(api: Api, plural: str, spec: Value, patch: Value, update: Value) 
     objects.create(name, spec=spec)
     patched = objects.patch(name, {"spec": patch})
     assert patched["spec"] == deep(spec, patch, patched)
-    updated = objects.change(name, lambda found: found.update(spec=deep(found["spec"], update)))
+    updated = objects.change(name, lambda obj: obj.update(spec=deep(obj["spec"], update)))
     assert updated["spec"] == deep(patched["spec"], update)
-    found = supports_subresource(
+    obj = supports_subresource(
         objects,
         name,
         "status",
@@ -29,9 +29,9 @@ def is_changed(api: Api, plural: str, spec: Value, patch: Value, update: Value) 
         lambda status: status["conditions"].append(condition("StatusUpdateFailed")),
         is_all=False,
     )
-    types = [one["type"] for one in found["status"]["conditions"]]
+    types = [condition["type"] for condition in obj["status"]["conditions"]]
     assert {"PatchStatusFailed", "StatusUpdateFailed"} <= set(types)
-    assert found["spec"] == updated["spec"]
+    assert obj["spec"] == updated["spec"]
     objects.delete(name)
     assert objects.is_gone(name)
 

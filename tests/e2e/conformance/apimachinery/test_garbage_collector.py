@@ -30,10 +30,10 @@ async def is_gone(c: Replicated, type: type[Any], name: str) -> bool:
 
 def slow_template(labels: dict[str, str]) -> dict[str, Any]:
     """Pods that take their time to end."""
-    made = template(labels)
-    made["spec"]["terminationGracePeriodSeconds"] = 30
-    made["metadata"]["finalizers"] = ["example.com/last"]
-    return made
+    pod_template = template(labels)
+    pod_template["spec"]["terminationGracePeriodSeconds"] = 30
+    pod_template["metadata"]["finalizers"] = ["example.com/last"]
+    return pod_template
 
 
 def test_background_of_a_deployment() -> None:
@@ -75,8 +75,8 @@ def test_foreground_of_a_replication_controller() -> None:
         assert sum(map(is_running, await c.pods())) == 10
         await controllers.delete("rc", "default", options=FOREGROUND)
         await c.clock.advance(40)
-        found = await c.get(ReplicationController, "rc")
-        assert found.metadata.finalizers == ["foregroundDeletion"]
+        controller = await c.get(ReplicationController, "rc")
+        assert controller.metadata.finalizers == ["foregroundDeletion"]
         left = await c.pods()
         assert len(left) == 10
         assert all(pod.metadata.deletionTimestamp is not None for pod in left)
@@ -152,12 +152,12 @@ def test_circle() -> None:
 
     async def scenario(c: Replicated) -> None:
         pods = c.of(Pod)
-        made = {}
+        uids = {}
         for name in ("pod1", "pod2", "pod3"):
             value = {"metadata": {"name": name}, "spec": template(LABELS)["spec"]}
-            made[name] = await c.create(codec.from_value(value, Pod))
+            uids[name] = await c.create(codec.from_value(value, Pod))
         for name, owner in (("pod1", "pod3"), ("pod2", "pod1"), ("pod3", "pod2")):
-            ref = {"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": made[owner].metadata.uid}
+            ref = {"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": uids[owner].metadata.uid}
             refs = [{**ref, "controller": True, "blockOwnerDeletion": True}]
             await pods.patch(name, {"metadata": {"ownerReferences": refs}}, "default")
         await c.clock.settle()

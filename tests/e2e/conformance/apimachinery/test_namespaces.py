@@ -15,16 +15,16 @@ HERE = Selection(namespace=NAME)
 
 
 async def make(c: Replicated, name: str = NAME) -> Namespace:
-    made: Namespace = await c.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
+    namespace: Namespace = await c.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
     await c.clock.settle()
     assert (await c.of(ServiceAccount).get("default", name)).metadata.name == "default"
-    return made
+    return namespace
 
 
 async def read(c: Replicated) -> Namespace:
     await c.clock.settle()
-    found: Namespace = await c.of(Namespace).get(NAME)
-    return found
+    namespace: Namespace = await c.of(Namespace).get(NAME)
+    return namespace
 
 
 def test_pods_go_with_their_namespace() -> None:
@@ -98,10 +98,10 @@ def test_status() -> None:
         patch = {"status": {"conditions": [condition]}}
         await c.of(Namespace).patch(NAME, patch, type=PatchType.MERGE, subresource="status")
         changed = copy_of(await read(c))
-        assert [one.type for one in changed.status.conditions] == ["StatusPatch"]
+        assert [condition.type for condition in changed.status.conditions] == ["StatusPatch"]
         changed.status.conditions.append(NamespaceCondition(type="StatusUpdate", status="True", reason="E2E"))
         await c.of(Namespace).update_status(changed)
-        assert [one.type for one in (await read(c)).status.conditions] == ["StatusPatch", "StatusUpdate"]
+        assert [condition.type for condition in (await read(c)).status.conditions] == ["StatusPatch", "StatusUpdate"]
 
     play(scenario)
 
@@ -139,7 +139,7 @@ def test_pods_go_first() -> None:
         await c.clock.advance(300)
         namespace = await read(c)
         assert namespace.status.phase == "Terminating"
-        conditions = {one.type: one for one in namespace.status.conditions}
+        conditions = {condition.type: condition for condition in namespace.status.conditions}
         assert conditions["NamespaceDeletionContentFailure"]
         assert conditions["NamespaceFinalizersRemaining"].status == "True"
         assert "e2e.example.com/finalizer in 1 resource instances" in conditions["NamespaceFinalizersRemaining"].message

@@ -47,8 +47,8 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(clock=VirtualClock()) as found:
-        yield found
+    with Cluster(clock=VirtualClock()) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -73,13 +73,13 @@ class Quota:
 
     def uses(self, **used: str) -> Value:
         """Wait until its status says so, and what is allowed."""
-        wanted = {"hard": self.hard, "used": {_name(name): amount for name, amount in used.items()}}
+        expected = {"hard": self.hard, "used": {_name(name): amount for name, amount in used.items()}}
         for _ in range(30):
             status: Value = self.objects.get(self.name).get("status", {})
-            if contains(status, wanted):
+            if contains(status, expected):
                 return status
             self._scene.advance()
-        raise AssertionError(f"{status} instead of {wanted}")
+        raise AssertionError(f"{status} instead of {expected}")
 
     def history(self) -> Any:
         return self.objects.watch(fieldSelector=f"metadata.name={self.name}")
@@ -88,9 +88,9 @@ class Quota:
         """Of all that has come so far, nothing said that a pod was counted."""
         self.objects.patch(self.name, {"metadata": {"annotations": {"the": "end"}}})
         while True:
-            _, found = events.next()
-            assert found.get("status", {}).get("used", {}).get("pods", "0") == "0"
-            if found["metadata"].get("annotations", {}).get("the") == "end":
+            _, obj = events.next()
+            assert obj.get("status", {}).get("used", {}).get("pods", "0") == "0"
+            if obj["metadata"].get("annotations", {}).get("the") == "end":
                 return
 
 
@@ -197,7 +197,7 @@ def test_life_of_a_pod(api: Api, scene: Scene) -> None:
     assert "failed quota: test-quota: must specify memory for: pause" in str(refused.value)
     other = pod({"cpu": "100m", "memory": "100Mi", "ephemeral-storage": "10Gi"})["containers"][0]["resources"]
     with pytest.raises(Refused) as refused:
-        pods.change("test-pod", lambda found: found["spec"]["containers"][0].update(resources=other))
+        pods.change("test-pod", lambda obj: obj["spec"]["containers"][0].update(resources=other))
     assert (refused.value.code, refused.value.reason) == (422, "Invalid")
     assert contains(quota.uses(pods="1")["used"], used)
     pods.delete("test-pod", gracePeriodSeconds=0)
@@ -208,10 +208,10 @@ def test_life_of_a_pod(api: Api, scene: Scene) -> None:
 def test_update_and_deletion(api: Api) -> None:
     """[sig-api-machinery] ResourceQuota should be able to update and delete ResourceQuota. [Conformance]"""
     quotas = api.of("resourcequotas")
-    made = quotas.create("test-quota", spec={"hard": {"cpu": "1", "memory": "500Mi"}})
-    assert made["spec"]["hard"] == quotas.get("test-quota")["spec"]["hard"] == {"cpu": "1", "memory": "500Mi"}
+    quota = quotas.create("test-quota", spec={"hard": {"cpu": "1", "memory": "500Mi"}})
+    assert quota["spec"]["hard"] == quotas.get("test-quota")["spec"]["hard"] == {"cpu": "1", "memory": "500Mi"}
     more = {"cpu": "2", "memory": "1Gi"}
-    assert quotas.change("test-quota", lambda found: found["spec"].update(hard=more))["spec"]["hard"] == more
+    assert quotas.change("test-quota", lambda obj: obj["spec"].update(hard=more))["spec"]["hard"] == more
     assert quotas.get("test-quota")["spec"]["hard"] == more
     quotas.delete("test-quota")
     assert quotas.is_gone("test-quota")
@@ -221,8 +221,8 @@ def test_lifecycle(api: Api) -> None:
     """[sig-api-machinery] ResourceQuota should manage the lifecycle of a ResourceQuota [Conformance]"""
     quotas, mine = api.of("resourcequotas"), f"e2e={api.namespace}"
     quotas.create("e2e-quota", {"e2e": api.namespace}, spec={"hard": {"cpu": "500m", "memory": "500Mi"}})
-    (found,) = api.get(quotas.everywhere, labelSelector=mine)["items"]
-    assert found["spec"]["hard"] == {"cpu": "500m", "memory": "500Mi"}
+    (quota,) = api.get(quotas.everywhere, labelSelector=mine)["items"]
+    assert quota["spec"]["hard"] == {"cpu": "500m", "memory": "500Mi"}
     patch = {"metadata": {"labels": {"e2e-quota": "patched"}}, "spec": {"hard": {"memory": "750Mi"}}}
     patched = quotas.patch("e2e-quota", patch, content=STRATEGIC)
     assert patched["spec"]["hard"] == {"cpu": "500m", "memory": "750Mi"}
@@ -239,7 +239,7 @@ def test_status(api: Api, scene: Scene) -> None:
         {"cpu": "1", "memory": "1Gi"},
     )
     quota = Quota(scene, "q", first)
-    updated = quotas.change("q", lambda found: found.update(status={"hard": first}), "status")
+    updated = quotas.change("q", lambda obj: obj.update(status={"hard": first}), "status")
     assert updated["status"]["hard"] == updated["spec"]["hard"] == first
     quota.uses()
     assert quotas.patch("q", {"spec": {"hard": second}}, content=STRATEGIC)["spec"]["hard"] == second
@@ -251,7 +251,7 @@ def test_status(api: Api, scene: Scene) -> None:
         third = {"cpu": "2", "memory": "2Gi"}
         again = quotas.patch("q", {"status": {"hard": third}}, "status", content=STRATEGIC)
         assert (again["status"]["hard"], again["spec"]["hard"]) == (third, second)
-        events.until("MODIFIED", lambda seen: seen["status"]["hard"] == third and seen["spec"]["hard"] == second)
+        events.until("MODIFIED", lambda obj: obj["status"]["hard"] == third and obj["spec"]["hard"] == second)
     quota.hard = second
     quota.uses()
 

@@ -17,11 +17,11 @@ AHEAD = 5
 
 
 def changed(maps: Objects, name: str, mutation: str) -> Value:
-    return maps.change(name, lambda found: found.update(data={"mutation": mutation}))
+    return maps.change(name, lambda obj: obj.update(data={"mutation": mutation}))
 
 
 def labelled(maps: Objects, name: str, value: str) -> Value:
-    return maps.change(name, lambda found: found["metadata"]["labels"].update({KEY: value}))
+    return maps.change(name, lambda obj: obj["metadata"]["labels"].update({KEY: value}))
 
 
 def test_several_watchers(api: Api) -> None:
@@ -40,10 +40,10 @@ def test_several_watchers(api: Api) -> None:
         maps.delete("a")
         for watch in (watch_a, watch_ab):
             assert watch.take(1) == [("DELETED", "a")]
-        made = maps.create("b", {KEY: "B"})
+        created_map = maps.create("b", {KEY: "B"})
         maps.delete("b")
         for watch in (watch_b, watch_ab):
-            assert watch.next() == ("ADDED", made)
+            assert watch.next() == ("ADDED", created_map)
             assert watch.take(1) == [("DELETED", "b")]
         maps.create("last", {KEY: "A"})
         assert watch_a.take(1) == watch_ab.take(1) == [("ADDED", "last")]
@@ -67,9 +67,9 @@ def test_watching_again(api: Api) -> None:
     previous watch [Conformance]"""
     maps = api.of("configmaps")
     with maps.watch(labelSelector=f"{KEY}=again") as events:
-        made = maps.create("m", {KEY: "again"})
+        created_map = maps.create("m", {KEY: "again"})
         changed(maps, "m", "1")
-        assert events.next() == ("ADDED", made)
+        assert events.next() == ("ADDED", created_map)
         type, last = events.next()
         assert type == "MODIFIED"
     second = changed(maps, "m", "2")
@@ -84,10 +84,10 @@ def test_label_that_changes(api: Api) -> None:
     selector [Conformance]"""
     maps = api.of("configmaps")
     with maps.watch(labelSelector=f"{KEY}=right") as events:
-        made = maps.create("m", {KEY: "right"})
+        created_map = maps.create("m", {KEY: "right"})
         first = changed(maps, "m", "1")
         labelled(maps, "m", "wrong")
-        assert (events.next(), events.next()) == (("ADDED", made), ("MODIFIED", first))
+        assert (events.next(), events.next()) == (("ADDED", created_map), ("MODIFIED", first))
         assert events.take(1) == [("DELETED", "m")]
         changed(maps, "m", "2")
         back = labelled(maps, "m", "right")
@@ -133,7 +133,7 @@ def test_same_order(api: Api, sampan_cluster: Cluster) -> None:
     with written_beside(sampan_cluster, api.namespace) as room, ExitStack() as stack:
         for _ in range(ROUNDS):
             watches.append(stack.enter_context(maps.watch(resourceVersion=version)))
-            seen = {watch.next()[1]["metadata"]["resourceVersion"] for watch in watches}
-            assert len(seen) == 1
-            (version,) = seen
+            versions = {watch.next()[1]["metadata"]["resourceVersion"] for watch in watches}
+            assert len(versions) == 1
+            (version,) = versions
             room.release()

@@ -17,10 +17,14 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 IN_DEFAULT = Selection(namespace="default")
 
 
-def template(*, restart: str = "Never", run: str = "1s", code: str = "0", **said: str) -> dict[str, Any]:
+def template(*, restart: str = "Never", run: str = "1s", code: str = "0", **behaviour: str) -> dict[str, Any]:
     """Pods that run for that time and end with that code; `said` are further words to the hollow runtime."""
-    told = {"run": run, "exit-code": code, **{key.replace("_", "-"): value for key, value in said.items()}}
-    annotations = {f"hollow.sampan.dev/{key}": value for key, value in told.items()}
+    pod_annotations = {
+        "run": run,
+        "exit-code": code,
+        **{key.replace("_", "-"): value for key, value in behaviour.items()},
+    }
+    annotations = {f"hollow.sampan.dev/{key}": value for key, value in pod_annotations.items()}
     spec = {"restartPolicy": restart, "containers": [{"name": "c", "image": "i"}]}
     return {"metadata": {"annotations": annotations}, "spec": spec}
 
@@ -33,8 +37,8 @@ def job(name: str = "foo", *, pods: dict[str, Any] | None = None, **spec: Any) -
 def cron_job(name: str, *, run: str = "300s", **spec: Any) -> CronJob:
     """Every minute a job that takes so long."""
     pods = template(run=run)
-    made = {"schedule": "*/1 * * * *", "jobTemplate": {"spec": {"template": pods}}, **spec}
-    return codec.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": made}, CronJob)
+    cron_spec = {"schedule": "*/1 * * * *", "jobTemplate": {"spec": {"template": pods}}, **spec}
+    return codec.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": cron_spec}, CronJob)
 
 
 @dataclass(slots=True)
@@ -55,24 +59,24 @@ class Batch:
         return self.cluster.client.of(Pod)
 
     async def create(self, obj: Any, pass_s: float = 0.5) -> Any:
-        made = await self.cluster.client.of(type(obj)).create(obj)
+        created = await self.cluster.client.of(type(obj)).create(obj)
         await self.clock.advance(pass_s)
-        return made
+        return created
 
     async def get(self, name: str = "foo") -> Job:
-        found: Job = await self.jobs.get(name, "default")
-        return found
+        job: Job = await self.jobs.get(name, "default")
+        return job
 
     async def conditions(self, name: str = "foo") -> list[tuple[str, str]]:
-        return [(each.type, each.reason) for each in (await self.get(name)).status.conditions]
+        return [(condition.type, condition.reason) for condition in (await self.get(name)).status.conditions]
 
     async def list_pods(self) -> Sequence[Pod]:
-        found: Sequence[Pod] = (await self.pods.list(IN_DEFAULT)).items
-        return sorted(found, key=lambda pod: pod.metadata.name)
+        pods: Sequence[Pod] = (await self.pods.list(IN_DEFAULT)).items
+        return sorted(pods, key=lambda pod: pod.metadata.name)
 
     async def list_jobs(self) -> Sequence[Job]:
-        found: Sequence[Job] = (await self.jobs.list(IN_DEFAULT)).items
-        return found
+        jobs: Sequence[Job] = (await self.jobs.list(IN_DEFAULT)).items
+        return jobs
 
     async def reasons(self) -> set[str]:
         return {event.reason for event in (await self.cluster.client.of(Event).list(IN_DEFAULT)).items}

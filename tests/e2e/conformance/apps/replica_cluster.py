@@ -17,9 +17,9 @@ IMAGE, OTHER_IMAGE = "agnhost:2", "agnhost:1"
 
 def template(labels: dict[str, str], image: str = IMAGE, **annotations: str) -> dict[str, Any]:
     """Pods that serve at once and go at once; annotations are words to the hollow runtime."""
-    told = {f"hollow.sampan.dev/{key}": value for key, value in annotations.items()}
+    prefixed = {f"hollow.sampan.dev/{key}": value for key, value in annotations.items()}
     spec = {"terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": image}]}
-    return {"metadata": {"labels": labels, "annotations": told}, "spec": spec}
+    return {"metadata": {"labels": labels, "annotations": prefixed}, "spec": spec}
 
 
 def deployment(name: str, replicas: int, pods: dict[str, Any], **spec: Any) -> Deployment:
@@ -53,9 +53,9 @@ class Replicated:
         return self.cluster.client.of(type)
 
     async def create(self, obj: Any, pass_s: float = 2) -> Any:
-        made = await self.of(type(obj)).create(obj, "default")
+        created = await self.of(type(obj)).create(obj, "default")
         await self.clock.advance(pass_s)
-        return made
+        return created
 
     async def get(self, type: type[Any], name: str) -> Any:
         await self.clock.settle()
@@ -63,13 +63,13 @@ class Replicated:
 
     async def pods(self, labels: str = "") -> Sequence[Pod]:
         await self.clock.settle()
-        found: Sequence[Pod] = (await self.of(Pod).list_all(Selection(namespace="default", labels=labels))).items
-        return found
+        pods: Sequence[Pod] = (await self.of(Pod).list_all(Selection(namespace="default", labels=labels))).items
+        return pods
 
     async def sets(self) -> dict[str, ReplicaSet]:
         await self.clock.settle()
-        found = (await self.of(ReplicaSet).list_all(Selection(namespace="default"))).items
-        return {rs.metadata.name: rs for rs in found}
+        replica_sets = (await self.of(ReplicaSet).list_all(Selection(namespace="default"))).items
+        return {rs.metadata.name: rs for rs in replica_sets}
 
 
 def play(scenario: Callable[[Replicated], Awaitable[None]]) -> None:
@@ -83,9 +83,9 @@ def play(scenario: Callable[[Replicated], Awaitable[None]]) -> None:
 
 def is_running(pod: Pod) -> bool:
     return pod.status.phase == "Running" and any(
-        found.type == "Ready" and found.status == "True" for found in pod.status.conditions
+        condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions
     )
 
 
 def condition(obj: Any, type: str) -> Any:
-    return next((found for found in obj.status.conditions if found.type == type), None)
+    return next((condition for condition in obj.status.conditions if condition.type == type), None)

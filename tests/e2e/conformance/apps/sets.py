@@ -24,8 +24,8 @@ ALL = Selection(namespace="default", labels="app=set")
 def template(*, has_gate: bool = False, **spec: Any) -> dict[str, Any]:
     """`has_gate`: the pods are ready only when the test says so."""
     gates = [{"conditionType": GATE}] if has_gate else []
-    made = {"containers": [{"name": "webserver", "image": OLD}], "readinessGates": gates, **spec}
-    return {"metadata": {"labels": LABELS}, "spec": made}
+    pod_spec = {"containers": [{"name": "webserver", "image": OLD}], "readinessGates": gates, **spec}
+    return {"metadata": {"labels": LABELS}, "spec": pod_spec}
 
 
 def stateful_set(replicas: int, *, pods: dict[str, Any] | None = None, **spec: Any) -> StatefulSet:
@@ -60,9 +60,9 @@ class Sets:
         return self.cluster.client
 
     async def create(self, obj: Any, pass_s: float = 60) -> Any:
-        made = await self.client.of(type(obj)).create(obj)
+        created = await self.client.of(type(obj)).create(obj)
         await self.clock.advance(pass_s)
-        return made
+        return created
 
     async def patch(self, kind: type[Any], spec: dict[str, Any], pass_s: float = 60) -> Any:
         patched = await self.client.of(kind).patch(_NAMES[kind], {"spec": spec}, "default")
@@ -77,8 +77,8 @@ class Sets:
         return await self.client.of(kind).get(_NAMES[kind], "default")
 
     async def pods(self) -> Sequence[Pod]:
-        found: Sequence[Pod] = (await self.client.of(Pod).list(ALL)).items
-        return sorted(found, key=lambda pod: pod.metadata.name)
+        pods: Sequence[Pod] = (await self.client.of(Pod).list(ALL)).items
+        return sorted(pods, key=lambda pod: pod.metadata.name)
 
     async def images(self) -> dict[str, str]:
         return {pod.metadata.name: (pod.spec.containers or [])[0].image for pod in await self.pods()}
@@ -92,8 +92,8 @@ class Sets:
         await self.clock.advance(pass_s)
 
     async def revisions(self) -> list[ControllerRevision]:
-        found = (await self.client.of(ControllerRevision).list(ALL)).items
-        return sorted(found, key=lambda revision: revision.revision)
+        revisions = (await self.client.of(ControllerRevision).list(ALL)).items
+        return sorted(revisions, key=lambda revision: revision.revision)
 
     async def be_healthy(self, is_healthy: bool) -> None:
         """Break or restore all pods that have the gate."""
@@ -132,15 +132,15 @@ def play(scenario: Scenario) -> None:
 async def check_status_endpoints(c: Sets, kind: type[Any]) -> None:
     """Read, update and patch the status of the set; each must show."""
     client, name = c.client.of(kind), _NAMES[kind]
-    found = await c.get(kind)
-    value = codec.to_value(found)
+    obj = await c.get(kind)
+    value = codec.to_value(obj)
     value["status"]["conditions"] = [
         {"type": "StatusUpdate", "status": "True", "reason": "E2E", "message": "Set from e2e test"}
     ]
     updated: Any = await client.update_status(codec.from_value(value, kind))
-    assert [one.type for one in updated.status.conditions] == ["StatusUpdate"]
-    assert [one.type for one in (await c.get(kind)).status.conditions] == ["StatusUpdate"]
+    assert [condition.type for condition in updated.status.conditions] == ["StatusUpdate"]
+    assert [condition.type for condition in (await c.get(kind)).status.conditions] == ["StatusUpdate"]
     patch = {"status": {"conditions": [{"type": "StatusPatched", "status": "True"}]}}
     patched: Any = await client.patch(name, patch, "default", type=PatchType.MERGE, subresource="status")
-    assert [one.type for one in patched.status.conditions] == ["StatusPatched"]
-    assert [one.type for one in (await c.get(kind)).status.conditions] == ["StatusPatched"]
+    assert [condition.type for condition in patched.status.conditions] == ["StatusPatched"]
+    assert [condition.type for condition in (await c.get(kind)).status.conditions] == ["StatusPatched"]

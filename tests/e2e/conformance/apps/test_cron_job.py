@@ -83,9 +83,9 @@ def test_api_operations() -> None:
     async def scenario(c: Batch) -> None:
         client, here = c.cron_jobs, Selection(namespace="default", labels="special-label=yes")
         for name in ("one", "two", "three"):
-            made = cron_job(name)
-            made.metadata.labels["special-label"] = "yes"
-            await c.create(made)
+            new_cron_job = cron_job(name)
+            new_cron_job.metadata.labels["special-label"] = "yes"
+            await c.create(new_cron_job)
         got = await client.get("one", "default")
         assert len((await client.list(here)).items) == 3
         assert len((await client.list(Selection(labels="special-label=yes"))).items) == 3
@@ -103,9 +103,9 @@ def test_api_operations() -> None:
             "metadata": {"annotations": {"patchedstatus": "true"}},
             "status": {"lastScheduleTime": "2025-12-31T00:00:00Z"},
         }
-        told = await client.patch("one", status, "default", type=PatchType.MERGE, subresource="status")
-        assert told.status.lastScheduleTime == "2025-12-31T00:00:00Z"
-        assert told.metadata.annotations["patchedstatus"] == "true"
+        patched_status = await client.patch("one", status, "default", type=PatchType.MERGE, subresource="status")
+        assert patched_status.status.lastScheduleTime == "2025-12-31T00:00:00Z"
+        assert patched_status.metadata.annotations["patchedstatus"] == "true"
         assert (await client.get_subresource("status", "one", "default")).metadata.uid == got.metadata.uid
         await client.delete("one", "default", options=FOREGROUND)
         await c.clock.advance(30)

@@ -46,8 +46,8 @@ def test_scale() -> None:
         assert scale.spec.replicas == 1
         changed = copy_of(scale)
         changed.metadata.resourceVersion, changed.spec.replicas = "", 2
-        answer = await deployments.update_subresource("scale", "test-new-deployment", changed, "default")
-        assert answer.spec.replicas == 2
+        response = await deployments.update_subresource("scale", "test-new-deployment", changed, "default")
+        assert response.spec.replicas == 2
         assert (await c.get(Deployment, "test-new-deployment")).spec.replicas == 2
         patch = {"spec": {"replicas": 4}}
         await deployments.patch("test-new-deployment", patch, "default", type=PatchType.MERGE, subresource="scale")

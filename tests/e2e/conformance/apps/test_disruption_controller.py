@@ -39,17 +39,17 @@ def test_create_update_patch_delete() -> None:
     async def scenario(c: Replicated) -> None:
         budgets = c.of(PodDisruptionBudget)
         await c.create(budget(minAvailable="1%"))
-        found = await c.get(PodDisruptionBudget, "foo")
-        assert found.status.observedGeneration == found.metadata.generation
-        changed = copy_of(found)
+        stored_budget = await c.get(PodDisruptionBudget, "foo")
+        assert stored_budget.status.observedGeneration == stored_budget.metadata.generation
+        changed = copy_of(stored_budget)
         changed.spec.minAvailable = "2%"
         await budgets.update(changed)
-        found = await c.get(PodDisruptionBudget, "foo")
-        assert found.spec.minAvailable == "2%"
+        stored_budget = await c.get(PodDisruptionBudget, "foo")
+        assert stored_budget.spec.minAvailable == "2%"
         await budgets.patch("foo", {"spec": {"minAvailable": "3%"}}, "default", type=PatchType.MERGE)
-        found = await c.get(PodDisruptionBudget, "foo")
-        assert found.spec.minAvailable == "3%"
-        assert found.status.observedGeneration == found.metadata.generation
+        stored_budget = await c.get(PodDisruptionBudget, "foo")
+        assert stored_budget.spec.minAvailable == "3%"
+        assert stored_budget.status.observedGeneration == stored_budget.metadata.generation
         await budgets.delete("foo", "default")
         with pytest.raises(NotFound):
             await c.get(PodDisruptionBudget, "foo")
@@ -71,7 +71,7 @@ def test_list_and_delete_collection() -> None:
         assert len((await budgets.list(ours)).items) == 3
         await budgets.delete_collection(Selection(namespace="default", labels="foo=bar"))
         await c.clock.settle()
-        assert [found.metadata.name for found in (await budgets.list(ours)).items] == ["foo3"]
+        assert [budget.metadata.name for budget in (await budgets.list(ours)).items] == ["foo3"]
 
     play(scenario)
 
@@ -101,8 +101,8 @@ def test_update_and_patch_status() -> None:
         changed.status.conditions.append(mine)
         updated = await budgets.update_status(changed)
         assert updated.status.disruptedPods == {"pod-0": "2026-01-01T00:00:00Z"}
-        found = await c.get(PodDisruptionBudget, "foo")
-        assert [condition.type for condition in found.status.conditions] == ["DisruptionAllowed", "Mine"]
+        stored_budget = await c.get(PodDisruptionBudget, "foo")
+        assert [condition.type for condition in stored_budget.status.conditions] == ["DisruptionAllowed", "Mine"]
         patched = await budgets.patch(
             "foo", {"status": {"disruptedPods": None}}, "default", type=PatchType.MERGE, subresource="status"
         )

@@ -44,14 +44,14 @@ def test_adopt_matching_orphans_and_release_non_matching() -> None:
     """[sig-apps] Job should adopt matching orphans and release non-matching pods"""
 
     async def scenario(c: Batch) -> None:
-        made = await c.create(job(pods=template(run="forever"), parallelism=2, completions=4))
+        created = await c.create(job(pods=template(run="forever"), parallelism=2, completions=4))
         first, second = await c.list_pods()
         orphaned = {"metadata": {"ownerReferences": None}}
         await c.pods.patch(first.metadata.name, orphaned, "default", type=PatchType.MERGE)
         await c.clock.advance(5)
         adopted = await c.pods.get(first.metadata.name, "default")
         assert [(owner.uid, owner.controller) for owner in adopted.metadata.ownerReferences] == [
-            (made.metadata.uid, True)
+            (created.metadata.uid, True)
         ]
         stripped = {"metadata": {"labels": None}}
         await c.pods.patch(second.metadata.name, stripped, "default", type=PatchType.MERGE)
@@ -125,7 +125,7 @@ def test_apply_changes_to_a_job_status() -> None:
         await c.clock.advance(1)
         fresh = await c.get()
         updated = await c.jobs.update_status(fresh)
-        assert [each.type for each in updated.status.conditions] == ["CustomConditionType"]
+        assert [condition.type for condition in updated.status.conditions] == ["CustomConditionType"]
         read = await c.jobs.get_subresource("status", "foo", "default")
         assert read.metadata.uid == fresh.metadata.uid
 
@@ -299,8 +299,8 @@ def test_success_policy_with_pending_indexes(rule: dict[str, object], tmp_path: 
         running = [pod for pod in await c.list_pods() if _is_running(pod)]
         assert running == []
 
-    told = {f"{INDEX}!=0": ("forever", 0), f"{INDEX}=0": ("1s", 0)}
-    play(scenario, write_stages(tmp_path, told))
+    behaviours = {f"{INDEX}!=0": ("forever", 0), f"{INDEX}=0": ("1s", 0)}
+    play(scenario, write_stages(tmp_path, behaviours))
 
 
 def _is_running(pod: Pod) -> bool:

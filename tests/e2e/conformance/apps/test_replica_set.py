@@ -39,11 +39,11 @@ def test_replace_and_patch() -> None:
         patch = {"metadata": {"labels": {"test-rs": "patched"}}, "spec": {"replicas": 3, "template": pods}}
         await sets.patch("test-rs", patch, "default")
         await c.clock.advance(2)
-        found = await c.get(ReplicaSet, "test-rs")
-        assert found.metadata.labels["test-rs"] == "patched"
-        assert (found.spec.replicas, found.status.readyReplicas) == (3, 3)
-        assert found.spec.template.spec.containers[0].image == IMAGE
-        images = sorted(each.image for pod in await c.pods() for each in pod.spec.containers or ())
+        stored_replica_set = await c.get(ReplicaSet, "test-rs")
+        assert stored_replica_set.metadata.labels["test-rs"] == "patched"
+        assert (stored_replica_set.spec.replicas, stored_replica_set.status.readyReplicas) == (3, 3)
+        assert stored_replica_set.spec.template.spec.containers[0].image == IMAGE
+        images = sorted(container.image for pod in await c.pods() for container in pod.spec.containers or ())
         assert images == [OTHER_IMAGE, OTHER_IMAGE, IMAGE]
 
     play(scenario)
@@ -64,8 +64,8 @@ def test_scale() -> None:
         patch = {"spec": {"replicas": 4}}
         await sets.patch("test-rs", patch, "default", type=PatchType.MERGE, subresource="scale")
         await c.clock.advance(2)
-        found = await c.get(ReplicaSet, "test-rs")
-        assert (found.spec.replicas, found.status.readyReplicas) == (4, 4)
+        stored_replica_set = await c.get(ReplicaSet, "test-rs")
+        assert (stored_replica_set.spec.replicas, stored_replica_set.status.readyReplicas) == (4, 4)
 
     play(scenario)
 
@@ -78,14 +78,14 @@ def test_adopts_and_releases() -> None:
         pods = template(labels)
         value = {"metadata": {"name": "pod-adoption-release", "labels": labels}, "spec": pods["spec"]}
         await c.create(codec.from_value(value, Pod))
-        made = await c.create(replica_set("pod-adoption-release", 1, pods))
-        (found,) = await c.pods()
-        assert [each.uid for each in found.metadata.ownerReferences] == [made.metadata.uid]
+        created = await c.create(replica_set("pod-adoption-release", 1, pods))
+        (pod,) = await c.pods()
+        assert [reference.uid for reference in pod.metadata.ownerReferences] == [created.metadata.uid]
 
         patch = {"metadata": {"labels": {"name": "not-matching"}}}
-        await c.of(Pod).patch(found.metadata.name, patch, "default")
+        await c.of(Pod).patch(pod.metadata.name, patch, "default")
         await c.clock.advance(1)
-        assert (await c.get(Pod, found.metadata.name)).metadata.ownerReferences == []
+        assert (await c.get(Pod, pod.metadata.name)).metadata.ownerReferences == []
         assert len(await c.pods("name=pod-adoption-release")) == 1
 
     play(scenario)
@@ -129,9 +129,9 @@ def test_status_endpoints() -> None:
     async def scenario(c: Replicated) -> None:
         sets = c.of(ReplicaSet)
         await c.create(replica_set("test-rs", 1, template(LABELS)))
-        found = await sets.get("test-rs", "default")
-        assert found.status.replicas == 1
-        changed = copy_of(found)
+        patched = await sets.get("test-rs", "default")
+        assert patched.status.replicas == 1
+        changed = copy_of(patched)
         changed.status.conditions = [
             ReplicaSetCondition(type="StatusUpdate", status="True", reason="E2E", message="Set from e2e test")
         ]

@@ -26,10 +26,12 @@ def test_adopts_matching_pods() -> None:
             {"metadata": {"name": "pod-adoption", "labels": {"name": "pod-adoption"}}, "spec": pods["spec"]}, Pod
         )
         await c.create(pod)
-        made = await c.create(replication_controller("pod-adoption", 1, pods))
-        (found,) = await c.pods("name=pod-adoption")
-        assert found.metadata.name == "pod-adoption"
-        assert [(each.uid, each.controller) for each in found.metadata.ownerReferences] == [(made.metadata.uid, True)]
+        created = await c.create(replication_controller("pod-adoption", 1, pods))
+        (adopted,) = await c.pods("name=pod-adoption")
+        assert adopted.metadata.name == "pod-adoption"
+        assert [(reference.uid, reference.controller) for reference in adopted.metadata.ownerReferences] == [
+            (created.metadata.uid, True)
+        ]
 
     play(scenario)
 
@@ -44,11 +46,11 @@ def test_scale() -> None:
         assert (scale.spec.replicas, scale.status.replicas, scale.status.selector) == (1, 1, "name=rc")
         changed = copy_of(scale)
         changed.spec.replicas = 2
-        answer = await controllers.update_subresource("scale", "e2e-rc", changed, "default")
-        assert answer.spec.replicas == 2
+        response = await controllers.update_subresource("scale", "e2e-rc", changed, "default")
+        assert response.spec.replicas == 2
         await c.clock.advance(2)
-        found = await c.get(ReplicationController, "e2e-rc")
-        assert (found.spec.replicas, found.status.readyReplicas) == (2, 2)
+        controller = await c.get(ReplicationController, "e2e-rc")
+        assert (controller.spec.replicas, controller.status.readyReplicas) == (2, 2)
 
     play(scenario)
 
@@ -57,13 +59,13 @@ def test_releases_pods_that_match_no_longer() -> None:
     """[sig-apps] ReplicationController should release no longer matching pods"""
 
     async def scenario(c: Replicated) -> None:
-        made = await c.create(replication_controller("pod-release", 1, template({"name": "pod-release"})))
+        created = await c.create(replication_controller("pod-release", 1, template({"name": "pod-release"})))
         (pod,) = await c.pods("name=pod-release")
         patch = {"metadata": {"labels": {"name": "released"}}}
         await c.of(Pod).patch(pod.metadata.name, patch, "default", type=PatchType.MERGE)
         await c.clock.advance(1)
         released = await c.get(Pod, pod.metadata.name)
-        assert made.metadata.uid not in [each.uid for each in released.metadata.ownerReferences]
+        assert created.metadata.uid not in [reference.uid for reference in released.metadata.ownerReferences]
         assert len(await c.pods("name=pod-release")) == 1
 
     play(scenario)
@@ -92,13 +94,13 @@ def test_tells_of_an_exceeded_quota() -> None:
         value = {"metadata": {"name": "condition-test"}, "spec": {"hard": {"pods": "2"}}}
         await c.create(codec.from_value(value, ResourceQuota))
         await c.create(replication_controller("condition-test", 3, template({"name": "condition-test"})))
-        found = await c.get(ReplicationController, "condition-test")
-        told = condition(found, "ReplicaFailure")
-        assert (told.status, told.reason) == ("True", "FailedCreate")
-        assert "exceeded quota" in told.message
+        controller = await c.get(ReplicationController, "condition-test")
+        failure = condition(controller, "ReplicaFailure")
+        assert (failure.status, failure.reason) == ("True", "FailedCreate")
+        assert "exceeded quota" in failure.message
         assert len(await c.pods("name=condition-test")) == 2
 
-        scaled = copy_of(found)
+        scaled = copy_of(controller)
         scaled.spec.replicas = 2
         await c.of(ReplicationController).update(scaled)
         await c.clock.advance(1)
@@ -121,8 +123,8 @@ def test_lifecycle() -> None:
         patched = await controllers.patch("rc-test", {"metadata": {"labels": {"test-rc": "patched"}}}, "default")
         assert patched.metadata.labels == {"test-rc-static": "true", "test-rc": "patched"}
         status = {"status": {"readyReplicas": 0, "availableReplicas": 0}}
-        told = await controllers.patch("rc-test", status, "default", type=PatchType.MERGE, subresource="status")
-        assert told.status.readyReplicas == 0
+        controller = await controllers.patch("rc-test", status, "default", type=PatchType.MERGE, subresource="status")
+        assert controller.status.readyReplicas == 0
         assert (await c.get(ReplicationController, "rc-test")).status.readyReplicas == 1
 
         await controllers.patch(
@@ -131,7 +133,7 @@ def test_lifecycle() -> None:
         await c.clock.advance(2)
         assert (await c.get(ReplicationController, "rc-test")).status.readyReplicas == 2
         everywhere = (await controllers.list(Selection(labels="test-rc-static=true"))).items
-        assert [found.metadata.name for found in everywhere] == ["rc-test"]
+        assert [controller.metadata.name for controller in everywhere] == ["rc-test"]
 
         updated = copy_of(await c.get(ReplicationController, "rc-test"))
         updated.metadata.annotations["test"] = "updated"
@@ -141,8 +143,8 @@ def test_lifecycle() -> None:
         assert (await controllers.list(all_of_them)).items == []
         assert await c.pods("test-rc-static=true") == []
         async with controllers.watch(all_of_them, resource_version=version, timeout_s=1) as events:
-            seen = [event.type async for batch in events for event in batch]
-        assert seen[-1] == DELETED
-        assert ADDED not in seen
+            types = [event.type async for batch in events for event in batch]
+        assert types[-1] == DELETED
+        assert ADDED not in types
 
     play(scenario)

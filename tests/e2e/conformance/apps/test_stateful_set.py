@@ -17,12 +17,12 @@ GATED = template(has_gate=True)
 @asynccontextmanager
 async def order(c: Sets) -> AsyncIterator[list[str]]:
     """Pods as they come (`+name`) and go (`-name`)."""
-    told: list[str] = []
+    names: list[str] = []
 
     async def write() -> None:
         async with c.client.of(Pod).watch(ALL) as events:
             async for batch in events:
-                told.extend(
+                names.extend(
                     f"{'+' if event.type == ADDED else '-'}{event.key.name}"
                     for event in batch
                     if event.type in (ADDED, DELETED)
@@ -30,7 +30,7 @@ async def order(c: Sets) -> AsyncIterator[list[str]]:
 
     async with asyncio.TaskGroup() as group:
         task = group.create_task(write())
-        yield told
+        yield names
         task.cancel()
 
 
@@ -42,26 +42,26 @@ def test_scaling_in_order() -> None:
     """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] Scaling should happen in predictable order and halt if any stateful pod is unhealthy [Slow] [Conformance]"""  # noqa: E501
 
     async def scenario(c: Sets) -> None:
-        async with order(c) as told:
+        async with order(c) as started:
             await c.create(stateful_set(1, pods=GATED))
             await c.be_healthy(True)
             assert (await status(c)).readyReplicas == 1
             await c.be_healthy(False)
             assert (await status(c)).readyReplicas == 0
             await c.patch(StatefulSet, {"replicas": 3})
-            assert told == ["+ss-0"], "it halts"
+            assert started == ["+ss-0"], "it halts"
             for _ in range(3):
                 await c.be_healthy(True)
             assert (await status(c)).readyReplicas == 3
-            assert told == ["+ss-0", "+ss-1", "+ss-2"]
-            told.clear()
+            assert started == ["+ss-0", "+ss-1", "+ss-2"]
+            started.clear()
             await c.be_healthy(False)
             assert (await status(c)).readyReplicas == 0
             await c.patch(StatefulSet, {"replicas": 0})
-            assert told == [], "it halts"
+            assert started == [], "it halts"
             await c.be_healthy(True)
             await c.clock.advance(60)
-            assert told == ["-ss-2", "-ss-1", "-ss-0"]
+            assert started == ["-ss-2", "-ss-1", "-ss-0"]
             assert (await status(c)).replicas == 0
 
     play(scenario)
@@ -99,9 +99,9 @@ def test_recreate_failed_pod() -> None:
             "spec": {"nodeName": "node-0", "containers": [container]},
         }
         await c.create(codec.from_value(value, Pod))
-        async with order(c) as told:
+        async with order(c) as started:
             await c.create(stateful_set(1, pods=template(nodeName="node-0", containers=[container])), 3)
-            assert told[:3] == ["+ss-0", "-ss-0", "+ss-0"], "the node refuses it, and it is made anew"
+            assert started[:3] == ["+ss-0", "-ss-0", "+ss-0"], "the node refuses it, and it is made anew"
             await c.client.of(Pod).delete("test-pod", "default", options=Delete(grace_period_s=0))
             await c.clock.advance(60)
         (pod,) = await c.pods()
@@ -136,7 +136,7 @@ def test_collection() -> None:
         await c.create(stateful_set(2))
         sets = c.client.of(StatefulSet)
         everywhere = Selection(labels="app=set")
-        assert [one.metadata.name for one in (await sets.list(everywhere)).items] == ["ss"]
+        assert [stateful_set.metadata.name for stateful_set in (await sets.list(everywhere)).items] == ["ss"]
         patch = {
             "metadata": {"labels": {"test-ss": "patched"}},
             "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "webserver", "image": NEW}]}}},
@@ -164,11 +164,11 @@ def test_canary_and_phased_updates() -> None:
         await c.create(
             stateful_set(3, updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 3}}), 120
         )
-        found = await status(c)
-        assert found.currentRevision == found.updateRevision
+        set_status = await status(c)
+        assert set_status.currentRevision == set_status.updateRevision
         await c.set_image(StatefulSet, NEW)
-        found = await status(c)
-        current, update = found.currentRevision, found.updateRevision
+        set_status = await status(c)
+        current, update = set_status.currentRevision, set_status.updateRevision
         assert current != update
         assert set((await c.images()).values()) == {OLD}, "the partition is above all pods"
         await partition(c, 2)
@@ -192,16 +192,18 @@ def test_rolling_updates_and_roll_backs() -> None:
     async def scenario(c: Sets) -> None:
         await c.create(stateful_set(3), 120)
         first = (await status(c)).currentRevision
-        async with order(c) as told:
+        async with order(c) as started:
             await c.set_image(StatefulSet, NEW, 300)
-            assert told[3:] == ["-ss-2", "+ss-2", "-ss-1", "+ss-1", "-ss-0", "+ss-0"]
-        found = await status(c)
-        assert found.currentRevision == found.updateRevision != first
-        assert {pod.metadata.labels["controller-revision-hash"] for pod in await c.pods()} == {found.updateRevision}
+            assert started[3:] == ["-ss-2", "+ss-2", "-ss-1", "+ss-1", "-ss-0", "+ss-0"]
+        set_status = await status(c)
+        assert set_status.currentRevision == set_status.updateRevision != first
+        assert {pod.metadata.labels["controller-revision-hash"] for pod in await c.pods()} == {
+            set_status.updateRevision
+        }
         assert set((await c.images()).values()) == {NEW}
         await c.set_image(StatefulSet, OLD, 300)
-        found = await status(c)
-        assert found.currentRevision == found.updateRevision == first, "no new revision is made"
+        set_status = await status(c)
+        assert set_status.currentRevision == set_status.updateRevision == first, "no new revision is made"
         assert [revision.revision for revision in await c.revisions()] == [2, 3]
         assert set((await c.images()).values()) == {OLD}
 

@@ -28,25 +28,31 @@ def test_requests(api: Api, sampan_cluster: Cluster) -> None:
         api, GROUP, "certificatesigningrequests", subresources=("approval", "status"), spec=spec
     )
     name = f"{api.namespace}-parts"
-    made = requests.create(name, spec=spec)
-    assert made["spec"]["expirationSeconds"] == 3600
-    assert [found["metadata"]["name"] for found in requests.all(fieldSelector=f"spec.signerName={signer}")] == [name]
+    request = requests.create(name, spec=spec)
+    assert request["spec"]["expirationSeconds"] == 3600
+    assert [request["metadata"]["name"] for request in requests.all(fieldSelector=f"spec.signerName={signer}")] == [
+        name
+    ]
 
     patch = {"conditions": [condition("ApprovalPatch")]}
-    found = supports_subresource(
+    obj = supports_subresource(
         requests, name, "approval", patch, lambda status: status["conditions"].append(condition("Approved"))
     )
-    assert [one["type"] for one in found["status"]["conditions"]] == ["ApprovalPatch", "Approved"]
+    assert [condition["type"] for condition in obj["status"]["conditions"]] == ["ApprovalPatch", "Approved"]
 
     certificate = base64.b64encode(sampan_cluster.ca.read_bytes()).decode()
-    found = supports_subresource(
+    obj = supports_subresource(
         requests,
         name,
         "status",
         {"certificate": certificate},
         lambda status: status["conditions"].append(condition("StatusUpdate")),
     )
-    assert found["status"]["certificate"] == certificate
-    assert [one["type"] for one in found["status"]["conditions"]] == ["ApprovalPatch", "Approved", "StatusUpdate"]
+    assert obj["status"]["certificate"] == certificate
+    assert [condition["type"] for condition in obj["status"]["conditions"]] == [
+        "ApprovalPatch",
+        "Approved",
+        "StatusUpdate",
+    ]
     requests.delete(name)
     assert requests.is_gone(name)

@@ -18,14 +18,14 @@ def test_reviews(api: Api, is_allowed: bool) -> None:
         subjects = [{"kind": "ServiceAccount", "name": "e2e", "namespace": namespace}]
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
         api.of("rolebindings", "rbac.authorization.k8s.io/v1").create("e2e", subjects=subjects, roleRef=role)
-    asked = {"verb": "list", "resource": "configmaps", "namespace": namespace, "version": "v1"}
-    spec = {"user": user, "groups": groups, "uid": uid, "resourceAttributes": asked}
+    attributes = {"verb": "list", "resource": "configmaps", "namespace": namespace, "version": "v1"}
+    spec = {"user": user, "groups": groups, "uid": uid, "resourceAttributes": attributes}
     version = {"apiVersion": "authorization.k8s.io/v1"}
     review = {**version, "kind": "SubjectAccessReview", "spec": spec}
     answered = api.send("POST", f"{REVIEWS}/subjectaccessreviews", review)["status"]["allowed"]
     local = {**version, "kind": "LocalSubjectAccessReview", "metadata": {"namespace": namespace}, "spec": spec}
-    answers = api.send("POST", f"{REVIEWS}/namespaces/{namespace}/localsubjectaccessreviews", local)
-    assert (answered, answers["status"]["allowed"]) == (is_allowed, may_list(api, user, uid, groups))
+    responses = api.send("POST", f"{REVIEWS}/namespaces/{namespace}/localsubjectaccessreviews", local)
+    assert (answered, responses["status"]["allowed"]) == (is_allowed, may_list(api, user, uid, groups))
 
 
 def may_list(api: Api, user: str, uid: str, groups: list[str]) -> bool:

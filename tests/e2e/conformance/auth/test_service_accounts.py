@@ -11,16 +11,16 @@ def test_lifecycle(api: Api) -> None:
     """[sig-auth] ServiceAccounts should run through the lifecycle of a ServiceAccount [Conformance]"""
     accounts, label = api.of("serviceaccounts"), {"test-serviceaccount-static": api.namespace}
     selector = f"test-serviceaccount-static={api.namespace}"
-    made = accounts.create("testserviceaccount", label)
-    assert accounts.get("testserviceaccount")["metadata"]["uid"] == made["metadata"]["uid"]
+    created = accounts.create("testserviceaccount", label)
+    assert accounts.get("testserviceaccount")["metadata"]["uid"] == created["metadata"]["uid"]
     with accounts.watch(labelSelector=selector) as events:
         assert events.take(1) == [("ADDED", "testserviceaccount")]
         patched = accounts.patch("testserviceaccount", {"automountServiceAccountToken": False}, content=STRATEGIC)
         assert patched["automountServiceAccountToken"] is False
-        assert version_of(patched) > version_of(made)
-        events.until("MODIFIED", lambda seen: seen["automountServiceAccountToken"] is False)
-        (found,) = api.get(accounts.everywhere, labelSelector=selector)["items"]
-        assert (found["metadata"]["namespace"], found["automountServiceAccountToken"]) == (api.namespace, False)
+        assert version_of(patched) > version_of(created)
+        events.until("MODIFIED", lambda obj: obj["automountServiceAccountToken"] is False)
+        (account,) = api.get(accounts.everywhere, labelSelector=selector)["items"]
+        assert (account["metadata"]["namespace"], account["automountServiceAccountToken"]) == (api.namespace, False)
         accounts.delete_all("")
         assert events.until("DELETED")["metadata"]["name"] == "testserviceaccount"
 
@@ -29,7 +29,7 @@ def test_update(api: Api) -> None:
     """[sig-auth] ServiceAccounts should update a ServiceAccount [Conformance]"""
     accounts = api.of("serviceaccounts")
     assert accounts.create("e2e-sa", automountServiceAccountToken=False)["automountServiceAccountToken"] is False
-    updated = accounts.change("e2e-sa", lambda found: found.update(automountServiceAccountToken=True))
+    updated = accounts.change("e2e-sa", lambda obj: obj.update(automountServiceAccountToken=True))
     assert updated["automountServiceAccountToken"] is True
     assert accounts.get("e2e-sa")["automountServiceAccountToken"] is True
 
@@ -62,5 +62,5 @@ def test_root_certificate(api: Api) -> None:
         again = events.until("ADDED")
         assert again["metadata"]["uid"] != first["metadata"]["uid"]
         maps.update({"metadata": {"name": ROOT}, "data": {"ca.crt": ""}})
-        events.until("MODIFIED", lambda seen: seen["data"] == {"ca.crt": ""})
+        events.until("MODIFIED", lambda obj: obj["data"] == {"ca.crt": ""})
         assert events.until("MODIFIED")["data"] == first["data"]

@@ -47,12 +47,12 @@ async def test_mounted(node: RealNode) -> None:
     assert namespace == node.namespace
     assert ca == (await node.client.of(ConfigMap).get("kube-root-ca.crt", node.namespace)).data["ca.crt"]
 
-    told = (await review(node, token)).status
-    assert (told.authenticated, told.error) == (True, "")
-    assert told.user.username == f"system:serviceaccount:{node.namespace}:mount-test"
+    review_status = (await review(node, token)).status
+    assert (review_status.authenticated, review_status.error) == (True, "")
+    assert review_status.user.username == f"system:serviceaccount:{node.namespace}:mount-test"
     groups = {"system:authenticated", "system:serviceaccounts", f"system:serviceaccounts:{node.namespace}"}
-    assert set(told.user.groups) == groups
-    extra = dict(told.user.extra)
+    assert set(review_status.user.groups) == groups
+    extra = dict(review_status.user.extra)
     (credential,) = extra.pop(f"{EXTRA}/credential-id")
     assert credential.startswith("JTI=")
     machine = await node.client.of(Node).get(NODE)
@@ -70,18 +70,18 @@ async def test_opting_out(node: RealNode) -> None:
     await account(node, "mount", automountServiceAccountToken=True)
     await account(node, "nomount", automountServiceAccountToken=False)
     expected: dict[str, bool] = {}
-    for said, name in itertools.product((None, True, False), ("default", "mount", "nomount")):
-        pod = f"{name}-{said}".lower()
-        expected[pod] = said if said is not None else name != "nomount"
+    for automounts, name in itertools.product((None, True, False), ("default", "mount", "nomount")):
+        pod = f"{name}-{automounts}".lower()
+        expected[pod] = automounts if automounts is not None else name != "nomount"
         script = f"ls {HERE} > /dev/termination-log 2>&1; exit 0"
-        more = {} if said is None else {"automountServiceAccountToken": said}
-        made = await run(
+        more = {} if automounts is None else {"automountServiceAccountToken": automounts}
+        created = await run(
             node, container(script=script), name=pod, restartPolicy="Never", serviceAccountName=name, **more
         )
-        paths = [mount.mountPath for each in made.spec.containers or () for mount in each.volumeMounts]
+        paths = [mount.mountPath for container in created.spec.containers or () for mount in container.volumeMounts]
         assert (paths == [HERE]) is expected[pod], pod
     listed = {pod: node.said(await node.ended(pod)) for pod in expected}
-    assert {pod: said.split() == ["ca.crt", "namespace", "token"] for pod, said in listed.items()} == expected
+    assert {pod: names.split() == ["ca.crt", "namespace", "token"] for pod, names in listed.items()} == expected
 
 
 def projected(**token: Any) -> dict[str, Any]:
@@ -91,11 +91,11 @@ def projected(**token: Any) -> dict[str, Any]:
 @together
 async def test_projected(node: RealNode) -> None:
     """[sig-auth] ServiceAccounts should mount projected service account token [Conformance]"""
-    said = await node.output("cat /v/token", projected(expirationSeconds=3600))
-    assert re.fullmatch(r"[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+", said)
-    told = (await review(node, said)).status
-    assert told.authenticated
-    assert told.user.username == f"system:serviceaccount:{node.namespace}:default"
+    output = await node.output("cat /v/token", projected(expirationSeconds=3600))
+    assert re.fullmatch(r"[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+", output)
+    review_status = (await review(node, output)).status
+    assert review_status.authenticated
+    assert review_status.user.username == f"system:serviceaccount:{node.namespace}:default"
 
 
 VERIFIES = f"""

@@ -12,8 +12,8 @@ from tests.e2e.kubectl.command import Kubectl, find
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with real_cluster("scheduler") as found:
-        yield found
+    with real_cluster("scheduler") as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -23,6 +23,6 @@ def kubectl_here(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
     if program is None:
         pytest.skip("there is no kubectl here")
     with cluster.namespace("cli") as namespace:
-        found = Kubectl(program=program, kubeconfig=cluster.kubeconfig_for(namespace), home=kubectl_home)
-        yield found
-        found("delete", "rc,deployments,pods", "--all", "--grace-period=0", "--force", "--wait=false")
+        kubectl = Kubectl(program=program, kubeconfig=cluster.kubeconfig_for(namespace), home=kubectl_home)
+        yield kubectl
+        kubectl("delete", "rc,deployments,pods", "--all", "--grace-period=0", "--force", "--wait=false")

@@ -58,8 +58,8 @@ def namespace_of(kubectl: Kubectl) -> str:
 
 def started(kubectl: Kubectl, replicas: int = 1) -> list[str]:
     """The names of the controller's pods, once so many are ready and there are no others."""
-    wanted = f"jsonpath={{.status.readyReplicas}}={replicas}"
-    kubectl("wait", "rc/agnhost-primary", "--for", wanted, "--timeout=60s")
+    condition = f"jsonpath={{.status.readyReplicas}}={replicas}"
+    kubectl("wait", "rc/agnhost-primary", "--for", condition, "--timeout=60s")
     pods = kubectl.json("get", "pods", "-l", "app=agnhost")["items"]
     staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
     assert [pod["status"]["phase"] for pod in staying] == ["Running"] * replicas
@@ -100,9 +100,9 @@ def test_cluster_info(kubectl: Kubectl) -> None:
 def test_version(kubectl: Kubectl) -> None:
     """[sig-cli] Kubectl client Kubectl version should check is all data is printed [Conformance]"""
     plain = kubectl("version")
-    found = kubectl.json("version")
+    version = kubectl.json("version")
     for name in ("client", "server"):
-        about = found[f"{name}Version"]
+        about = version[f"{name}Version"]
         assert re.search(rf"{name.title()} Version: {re.escape(about['gitVersion'])}\n", plain)
         assert re.fullmatch(r"v\d\.\d+\.[\d\w.+-]+", about["gitVersion"])
         assert about["major"].isdigit()
@@ -126,8 +126,8 @@ def test_dry_run(kubectl_here: Kubectl) -> None:
     [Conformance]"""
     runs(kubectl_here)
     patch = json.dumps({"spec": {"containers": [{"name": POD, "image": OTHER_IMAGE}]}})
-    said = kubectl_here("patch", "pod", POD, "-p", patch, "--dry-run=server", "-o", "json")
-    assert json.loads(said)["spec"]["containers"][0]["image"] == OTHER_IMAGE
+    output = kubectl_here("patch", "pod", POD, "-p", patch, "--dry-run=server", "-o", "json")
+    assert json.loads(output)["spec"]["containers"][0]["image"] == OTHER_IMAGE
     assert image(kubectl_here) == IMAGE
 
 
@@ -135,9 +135,9 @@ def test_run(kubectl_here: Kubectl) -> None:
     """[sig-cli] Kubectl client Kubectl run pod should create a pod from an image when restart is Never
     [Conformance]"""
     runs(kubectl_here, "--restart=Never")
-    found = kubectl_here.json("get", "pod", POD)["spec"]
-    assert [one["image"] for one in found["containers"]] == [IMAGE]
-    assert found["restartPolicy"] == "Never"
+    spec = kubectl_here.json("get", "pod", POD)["spec"]
+    assert [container["image"] for container in spec["containers"]] == [IMAGE]
+    assert spec["restartPolicy"] == "Never"
 
 
 def test_replace(kubectl_here: Kubectl) -> None:
@@ -219,10 +219,10 @@ def test_expose(kubectl_here: Kubectl) -> None:
         assert (shown["port"], shown["targetPort"]) == (port, 6379)
         slices = ("endpointslices", "-l", f"kubernetes.io/service-name={service}")
         kubectl_here("wait", *slices, "--for=jsonpath={.ports[0].port}=6379", "--timeout=60s")
-        (found,) = kubectl_here.json("get", *slices)["items"]
-        assert [one["targetRef"]["name"] for one in found["endpoints"]] == [name]
-        answer = f"/api/v1/namespaces/{namespace_of(kubectl_here)}/services/{service}:{port}/proxy/data.json"
-        assert json.loads(kubectl_here("get", "--raw", answer)) == {"image": "nautilus.jpg"}
+        (endpoint_slice,) = kubectl_here.json("get", *slices)["items"]
+        assert [endpoint["targetRef"]["name"] for endpoint in endpoint_slice["endpoints"]] == [name]
+        response = f"/api/v1/namespaces/{namespace_of(kubectl_here)}/services/{service}:{port}/proxy/data.json"
+        assert json.loads(kubectl_here("get", "--raw", response)) == {"image": "nautilus.jpg"}
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ def test_any_port(kubectl: Kubectl) -> None:
     """[sig-cli] Kubectl client Proxy server should support proxy with --port 0 [Conformance]"""
     with kubectl.running("proxy", "-p", "0", "--disable-filter") as process:
         assert process.stdout is not None
-        said = process.stdout.readline()
-        while (found := re.search(r"Starting to serve on 127\.0\.0\.1:(\d+)", said)) is None:
-            said = process.stdout.readline()
-            assert said
-        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
+        output = process.stdout.readline()
+        while (match := re.search(r"Starting to serve on 127\.0\.0\.1:(\d+)", output)) is None:
+            output = process.stdout.readline()
+            assert output
+        connection = http.client.HTTPConnection("127.0.0.1", int(match[1]), timeout=60)
         connection.request("GET", "/api/")
         assert json.loads(connection.getresponse().read())["kind"] == "APIVersions"
         connection.close()
@@ -33,7 +33,7 @@ def test_a_unix_socket(kubectl: Kubectl, tmp_path: Path) -> None:
             connection.settimeout(60)
             connection.connect(str(path))
             connection.sendall(b"GET /api/ HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            said = b""
+            received = b""
             while data := connection.recv(4096):
-                said += data
-        assert json.loads(said.partition(b"\r\n\r\n")[2])["versions"] == ["v1"]
+                received += data
+        assert json.loads(received.partition(b"\r\n\r\n")[2])["versions"] == ["v1"]

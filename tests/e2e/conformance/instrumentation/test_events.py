@@ -28,17 +28,17 @@ def modern(api: Api, name: str) -> dict[str, Any]:
     }
 
 
-def without_version(found: Value) -> Value:
+def without_version(event: Value) -> Value:
     """Nor what tells who has set which field."""
-    meta = {key: value for key, value in found["metadata"].items() if key not in ("resourceVersion", "managedFields")}
-    return {**found, "metadata": meta}
+    meta = {key: value for key, value in event["metadata"].items() if key not in ("resourceVersion", "managedFields")}
+    return {**event, "metadata": meta}
 
 
 def is_listed(api: Api, events: Objects, label: str) -> list[bool]:
     """Whether the event is in the list of all namespaces, and in that of its own."""
     lists = [api.get(place, labelSelector=label)["items"] for place in (events.everywhere, events.place)]
     mine = ("event-test", api.namespace)
-    return [mine in [(one["metadata"]["name"], one["metadata"]["namespace"]) for one in found] for found in lists]
+    return [mine in [(item["metadata"]["name"], item["metadata"]["namespace"]) for item in items] for items in lists]
 
 
 def test_lifecycle(api: Api) -> None:
@@ -47,11 +47,11 @@ def test_lifecycle(api: Api) -> None:
     events.create("event-test", {"testevent-constant": "true"}, **core(api, "event-test"))
     assert is_listed(api, events, label) == [True, True]
     events.patch("event-test", {"message": "This is a test event - patched"}, content=STRATEGIC)
-    found = events.get("event-test")
-    assert found["message"] == "This is a test event - patched"
-    wanted = {**without_version(found), "series": SERIES}
-    events.update(wanted)
-    assert without_version(events.get("event-test")) == wanted
+    stored = events.get("event-test")
+    assert stored["message"] == "This is a test event - patched"
+    expected = {**without_version(stored), "series": SERIES}
+    events.update(expected)
+    assert without_version(events.get("event-test")) == expected
     events.delete("event-test")
     assert is_listed(api, events, label) == [False, False]
 
@@ -60,22 +60,22 @@ def test_modern_lifecycle(api: Api) -> None:
     """[sig-instrumentation] Events API should ensure that an event can be fetched, patched, deleted, and listed
     [Conformance]"""
     events, label = api.of("events", EVENTS), "testevent-constant=true"
-    made = events.create("event-test", {"testevent-constant": "true"}, **modern(api, "event-test"))
+    created = events.create("event-test", {"testevent-constant": "true"}, **modern(api, "event-test"))
     events.create("other", **{**modern(api, "other"), "reportingController": "other-controller"})
     assert is_listed(api, events, label) == [True, True]
     for kind, field in ((api.of("events"), "source"), (events, "reportingController")):
-        (found,) = kind.all(fieldSelector=f"{field}=test-controller")
-        assert found["metadata"]["name"] == "event-test"
+        (event,) = kind.all(fieldSelector=f"{field}=test-controller")
+        assert event["metadata"]["name"] == "event-test"
     first = {"count": 2, "lastObservedTime": "2017-09-19T13:49:11.000000Z"}
     events.patch("event-test", {"series": first}, content=STRATEGIC)
     patched = events.get("event-test")
-    assert version_of(patched) > version_of(made)
-    assert without_version(patched) == {**without_version(made), "series": first}
+    assert version_of(patched) > version_of(created)
+    assert without_version(patched) == {**without_version(created), "series": first}
     with pytest.raises(Refused, match=r"message: Invalid value: .* field is immutable"):
         events.patch("event-test", {"note": "another"}, content=STRATEGIC)
-    wanted = {**without_version(patched), "series": SERIES}
-    events.update(wanted)
-    assert without_version(events.get("event-test")) == wanted
+    expected = {**without_version(patched), "series": SERIES}
+    events.update(expected)
+    assert without_version(events.get("event-test")) == expected
     events.delete("event-test")
     assert is_listed(api, events, label) == [False, False]
 

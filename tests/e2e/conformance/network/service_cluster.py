@@ -33,10 +33,10 @@ class Scene:
         }
         await self.of(Pod).create(codec.from_value(value, Pod))
         await self.clock.advance(3)
-        found: Pod = await self.of(Pod).get(name, NAMESPACE)
-        assert found.status.phase == "Running"
-        assert found.status.podIP
-        return found
+        pod: Pod = await self.of(Pod).get(name, NAMESPACE)
+        assert pod.status.phase == "Running"
+        assert pod.status.podIP
+        return pod
 
     async def end(self, name: str) -> None:
         await self.of(Pod).delete(name, NAMESPACE)
@@ -44,17 +44,17 @@ class Scene:
 
     async def service(self, name: str, **spec: Any) -> Service:
         value = {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
-        made: Service = await self.of(Service).create(codec.from_value(value, Service))
+        service: Service = await self.of(Service).create(codec.from_value(value, Service))
         await self.clock.settle()
-        return made
+        return service
 
     async def endpoints(self, name: str) -> Endpoints | None:
         await self.clock.settle()
         try:
-            found: Endpoints = await self.of(Endpoints).get(name, NAMESPACE)
+            endpoints: Endpoints = await self.of(Endpoints).get(name, NAMESPACE)
         except NotFound:
             return None
-        return found
+        return endpoints
 
     async def slices(self, name: str) -> list[EndpointSlice]:
         await self.clock.settle()
@@ -63,20 +63,24 @@ class Scene:
 
     async def ports(self, name: str) -> dict[str, list[int]]:
         """By pod, the ports that the endpoints show; the slices must show the same."""
-        made: dict[str, list[int]] = {}
-        found = await self.endpoints(name)
-        for subset in found.subsets if found is not None else ():
+        ports_by_pod: dict[str, list[int]] = {}
+        endpoints = await self.endpoints(name)
+        for subset in endpoints.subsets if endpoints is not None else ():
             for address in subset.addresses:
                 assert address.targetRef is not None
-                made.setdefault(address.targetRef.name, []).extend(port.port for port in subset.ports)
+                ports_by_pod.setdefault(address.targetRef.name, []).extend(port.port for port in subset.ports)
         sliced: dict[str, list[int]] = {}
-        for one in await self.slices(name):
-            for endpoint in one.endpoints or ():
+        for endpoint_slice in await self.slices(name):
+            for endpoint in endpoint_slice.endpoints or ():
                 assert endpoint.targetRef is not None
-                sliced.setdefault(endpoint.targetRef.name, []).extend(port.port or 0 for port in one.ports or ())
-        made, sliced = ({pod: sorted(ports) for pod, ports in each.items()} for each in (made, sliced))
-        assert made == sliced
-        return made
+                sliced.setdefault(endpoint.targetRef.name, []).extend(
+                    port.port or 0 for port in endpoint_slice.ports or ()
+                )
+        ports_by_pod, sliced = (
+            {pod: sorted(ports) for pod, ports in mapping.items()} for mapping in (ports_by_pod, sliced)
+        )
+        assert ports_by_pod == sliced
+        return ports_by_pod
 
 
 def play(scenario: Callable[[Scene], Awaitable[None]]) -> None:

@@ -16,10 +16,10 @@ def test_the_api_server_has_endpoints_and_slices() -> None:
         endpoints = await c.endpoints("kubernetes")
         assert endpoints is not None
         ips = {address.ip for subset in endpoints.subsets for address in subset.addresses}
-        (found,) = await c.slices("kubernetes")
-        assert {ip for one in found.endpoints or () for ip in one.addresses or ()} == ips
+        (endpoint_slice,) = await c.slices("kubernetes")
+        assert {ip for endpoint in endpoint_slice.endpoints or () for ip in endpoint.addresses or ()} == ips
         assert ips
-        assert [(port.name, port.protocol) for port in found.ports or ()] == [("https", "TCP")]
+        assert [(port.name, port.protocol) for port in endpoint_slice.ports or ()] == [("https", "TCP")]
 
     play(scenario)
 
@@ -29,7 +29,7 @@ def test_slices_for_pods_that_match_a_service() -> None:
     [Conformance]"""
 
     async def scenario(c: Scene) -> None:
-        one = await c.pod("pod1", {"foo": "bar"}, [{"name": "example-name", "containerPort": 3000, "protocol": "TCP"}])
+        pod = await c.pod("pod1", {"foo": "bar"}, [{"name": "example-name", "containerPort": 3000, "protocol": "TCP"}])
         await c.pod("pod2", {"foo": "bar"}, [{"name": "other-port", "containerPort": 3001, "protocol": "TCP"}])
         port = {"name": "example", "port": 80, "protocol": "TCP"}
         await c.service("int-port", selector={"foo": "bar"}, ports=[{**port, "targetPort": 3000}])
@@ -42,14 +42,18 @@ def test_slices_for_pods_that_match_a_service() -> None:
         assert await c.ports("named-port") == {"pod1": [3000], "pod2": [3001]}
         assert len(await c.slices("int-port")) == 1
         assert len(await c.slices("named-port")) == 2, "each has ports of its own"
-        (found,) = await c.slices("int-port")
-        first = next(each for each in found.endpoints or () if each.targetRef and each.targetRef.name == "pod1")
-        assert first.addresses == [one.status.podIP]
-        assert first.nodeName == one.spec.nodeName
+        (endpoint_slice,) = await c.slices("int-port")
+        first = next(
+            endpoint
+            for endpoint in endpoint_slice.endpoints or ()
+            if endpoint.targetRef and endpoint.targetRef.name == "pod1"
+        )
+        assert first.addresses == [pod.status.podIP]
+        assert first.nodeName == pod.spec.nodeName
         assert first.conditions.ready is True
         assert first.targetRef is not None
-        assert (first.targetRef.kind, first.targetRef.uid) == ("Pod", one.metadata.uid)
-        await c.of(EndpointSlice).delete(found.metadata.name, NAMESPACE)
+        assert (first.targetRef.kind, first.targetRef.uid) == ("Pod", pod.metadata.uid)
+        await c.of(EndpointSlice).delete(endpoint_slice.metadata.name, NAMESPACE)
         await c.clock.advance(5)
         assert await c.ports("int-port") == {"pod1": [3000], "pod2": [3000]}, "made again"
 
@@ -62,8 +66,8 @@ def test_slices_for_a_service_that_matches_no_pods() -> None:
 
     async def scenario(c: Scene) -> None:
         await c.service("empty", selector={"does-not-match-anything": "x"}, ports=[{"name": "example", "port": 80}])
-        (found,) = await c.slices("empty")
-        assert not found.endpoints
+        (endpoint_slice,) = await c.slices("empty")
+        assert not endpoint_slice.endpoints
         await c.of(Service).delete("empty", NAMESPACE)
         await c.clock.advance(5)
         assert await c.slices("empty") == []
@@ -87,14 +91,14 @@ def test_mirroring() -> None:
         subset = {"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}
         value = {"metadata": {"name": name, "namespace": NAMESPACE}, "subsets": [subset]}
         await endpoints.create(codec.from_value(value, Endpoints))
-        (found,) = await c.slices(name)
-        assert [port.port for port in found.ports or ()] == [80]
-        assert [one.addresses for one in found.endpoints or ()] == [["10.1.2.3"]]
+        (endpoint_slice,) = await c.slices(name)
+        assert [port.port for port in endpoint_slice.ports or ()] == [80]
+        assert [endpoint.addresses for endpoint in endpoint_slice.endpoints or ()] == [["10.1.2.3"]]
         changed = {"subsets": [{"addresses": [{"ip": "10.2.3.4"}], "ports": [{"port": 9090}]}]}
         await endpoints.patch(name, changed, NAMESPACE, type=PatchType.MERGE)
-        (found,) = await c.slices(name)
-        assert [port.port for port in found.ports or ()] == [9090]
-        assert [one.addresses for one in found.endpoints or ()] == [["10.2.3.4"]]
+        (endpoint_slice,) = await c.slices(name)
+        assert [port.port for port in endpoint_slice.ports or ()] == [9090]
+        assert [endpoint.addresses for endpoint in endpoint_slice.endpoints or ()] == [["10.2.3.4"]]
         await endpoints.delete(name, NAMESPACE)
         assert await c.slices(name) == []
 

@@ -19,10 +19,10 @@ def test_the_lifecycle_of_an_endpoint() -> None:
                 {"addresses": [{"ip": "10.0.0.24"}], "ports": [{"name": "http", "port": 80, "protocol": "TCP"}]}
             ],
         }
-        made = await endpoints.create(codec.from_value(value, Endpoints))
+        created = await endpoints.create(codec.from_value(value, Endpoints))
         await c.clock.advance(60)
         chosen = Selection(labels="test-endpoint-static=true")
-        assert [one.metadata.name for one in (await endpoints.list(chosen)).items] == ["testservice"]
+        assert [endpoint.metadata.name for endpoint in (await endpoints.list(chosen)).items] == ["testservice"]
         label = {"metadata": {"labels": {"test-service": "updated"}}}
         updated = await endpoints.patch("testservice", label, NAMESPACE, type=PatchType.MERGE)
         assert updated.metadata.labels["test-service"] == "updated"
@@ -32,11 +32,14 @@ def test_the_lifecycle_of_an_endpoint() -> None:
             "subsets": [{"addresses": [{"ip": "10.0.0.25"}], "ports": ports}],
         }
         await endpoints.patch("testservice", patch, NAMESPACE)
-        found = await endpoints.get("testservice", NAMESPACE)
-        (subset,) = found.subsets
+        stored = await endpoints.get("testservice", NAMESPACE)
+        (subset,) = stored.subsets
         assert (subset.addresses[0].ip, subset.ports[0].port) == ("10.0.0.25", 8080)
-        assert found.metadata.labels["test-service"] == "patched"
-        async with asyncio.timeout(60), endpoints.watch(chosen, resource_version=made.metadata.resourceVersion) as news:
+        assert stored.metadata.labels["test-service"] == "patched"
+        async with (
+            asyncio.timeout(60),
+            endpoints.watch(chosen, resource_version=created.metadata.resourceVersion) as news,
+        ):
             await endpoints.delete_collection(Selection(namespace=NAMESPACE, labels="test-endpoint-static=true"))
             async for batch in news:
                 if any(event.type == DELETED for event in batch):
@@ -73,9 +76,9 @@ def test_endpoints_for_a_service_that_matches_no_pods() -> None:
         await c.service(
             "empty", selector={"does-not-match-anything": "endpoints-test"}, ports=[{"name": "x", "port": 80}]
         )
-        found = await c.endpoints("empty")
-        assert found is not None
-        assert found.subsets == []
+        endpoints = await c.endpoints("empty")
+        assert endpoints is not None
+        assert endpoints.subsets == []
         await c.of(Service).delete("empty", NAMESPACE)
         assert await c.endpoints("empty") is None
 

@@ -18,15 +18,15 @@ def test_ingresses(api: Api) -> None:
     ingresses = supports_everything(api, GROUP, "ingresses", subresources=("status",), spec=spec)
     ingresses.create("parts", {"everywhere": api.namespace}, spec=spec)
     assert ingresses.names(f"everywhere={api.namespace}", place=ingresses.everywhere) == ["parts"]
-    found = supports_subresource(
+    obj = supports_subresource(
         ingresses,
         "parts",
         "status",
         {"loadBalancer": {"ingress": [{"ip": "169.1.1.1"}]}},
         lambda status: status.update(loadBalancer={"ingress": [{"ip": "169.1.1.2"}]}),
     )
-    assert found["status"]["loadBalancer"]["ingress"] == [{"ip": "169.1.1.2"}]
-    assert found["spec"] == spec
+    assert obj["status"]["loadBalancer"]["ingress"] == [{"ip": "169.1.1.2"}]
+    assert obj["spec"] == spec
 
 
 def test_ingress_classes(api: Api) -> None:
@@ -44,9 +44,9 @@ def test_addresses(api: Api) -> None:
     supports_everything(api, GROUP, "ipaddresses", names=names, spec={"parentRef": parent})
 
 
-def is_ready(found: Value) -> bool:
-    conditions = found.get("status", {}).get("conditions", [])
-    return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
+def is_ready(obj: Value) -> bool:
+    conditions = obj.get("status", {}).get("conditions", [])
+    return any((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)
 
 
 def test_ranges(api: Api) -> None:
@@ -57,14 +57,14 @@ def test_ranges(api: Api) -> None:
     status = ranges.get("kubernetes", "status")
     assert (status["kind"], status["metadata"]["uid"]) == ("ServiceCIDR", default["metadata"]["uid"])
     with ranges.watch(fieldSelector=f"metadata.name={name}") as events:
-        made = ranges.create(name, {"e2e": api.namespace}, spec={"cidrs": ["203.0.113.128/28"]})
+        range_ = ranges.create(name, {"e2e": api.namespace}, spec={"cidrs": ["203.0.113.128/28"]})
         assert ranges.names() == sorted(["kubernetes", name])
-        assert events.until("ADDED")["metadata"]["uid"] == made["metadata"]["uid"]
+        assert events.until("ADDED")["metadata"]["uid"] == range_["metadata"]["uid"]
         events.until("MODIFIED", is_ready)
         ranges.patch(name, {"metadata": {"annotations": {"patched": "true"}}})
-        ranges.change(name, lambda found: found["metadata"]["annotations"].update(updated="true"))
+        ranges.change(name, lambda obj: obj["metadata"]["annotations"].update(updated="true"))
         annotations = {"patched": "true", "updated": "true"}
-        events.until("MODIFIED", lambda seen: seen["metadata"].get("annotations") == annotations)
+        events.until("MODIFIED", lambda obj: obj["metadata"].get("annotations") == annotations)
         condition = {"type": "StatusPatched", "status": "False", "reason": "e2e", "message": "m"}
         condition["lastTransitionTime"] = "2024-01-01T00:00:00Z"
         patched = ranges.patch(name, {"status": {"conditions": [condition]}}, "status")
@@ -84,8 +84,10 @@ def test_service_of_the_server(api: Api) -> None:
 
 def test_services_of_all_namespaces(api: Api) -> None:
     """[sig-network] Services should find a service from listing all namespaces [Conformance]"""
-    found = [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in api.get("/api/v1/services")["items"]]
-    assert ("default", "kubernetes") in found
+    names = [
+        (names["metadata"]["namespace"], names["metadata"]["name"]) for names in api.get("/api/v1/services")["items"]
+    ]
+    assert ("default", "kubernetes") in names
 
 
 def test_status_of_a_service(api: Api) -> None:
@@ -95,21 +97,21 @@ def test_status_of_a_service(api: Api) -> None:
     spec = {"type": "LoadBalancer", "loadBalancerClass": "example.com/internal-vip", "ports": ports}
     with services.watch(labelSelector="test-service-static=true") as events:
         services.create("s", {"test-service-static": "true"}, spec=spec)
-        events.until("ADDED", lambda seen: seen["metadata"]["name"] == "s")
+        events.until("ADDED", lambda obj: obj["metadata"]["name"] == "s")
         condition = {"type": "StatusUpdate", "status": "True", "reason": "E2E", "message": "Set from e2e test"}
         condition["lastTransitionTime"] = "2024-01-01T00:00:00Z"
-        found = supports_subresource(
+        obj = supports_subresource(
             services,
             "s",
             "status",
             {"loadBalancer": {"ingress": [{"ip": "203.0.113.1"}]}},
             lambda status: status.update(conditions=[condition]),
         )
-        assert found["status"]["conditions"] == [condition]
-        assert found["status"]["loadBalancer"]["ingress"][0]["ip"] == "203.0.113.1"
-        events.until("MODIFIED", lambda seen: seen["metadata"].get("annotations", {}).get("patchedstatus") == "true")
-        events.until("MODIFIED", lambda seen: seen["status"].get("conditions") == [condition])
+        assert obj["status"]["conditions"] == [condition]
+        assert obj["status"]["loadBalancer"]["ingress"][0]["ip"] == "203.0.113.1"
+        events.until("MODIFIED", lambda obj: obj["metadata"].get("annotations", {}).get("patchedstatus") == "true")
+        events.until("MODIFIED", lambda obj: obj["status"].get("conditions") == [condition])
         services.patch("s", {"metadata": {"labels": {"test-service": "patched"}}}, content=STRATEGIC)
-        events.until("MODIFIED", lambda seen: seen["metadata"]["labels"].get("test-service") == "patched")
+        events.until("MODIFIED", lambda obj: obj["metadata"]["labels"].get("test-service") == "patched")
         services.delete("s")
         assert events.until("DELETED")["metadata"]["name"] == "s"

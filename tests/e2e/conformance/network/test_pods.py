@@ -56,8 +56,8 @@ open("/dev/termination-log", "w").write(" ".join(map(str, said)))
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with real_cluster(nodes=len(NODES)) as found:
-        yield found
+    with real_cluster(nodes=len(NODES)) as cluster:
+        yield cluster
 
 
 def server(tcp: int = 8080, udp: int = 8081, **more: Any) -> dict[str, Any]:
@@ -123,16 +123,16 @@ def test_same_port_of_the_host(cluster: Cluster) -> None:
 
     async def scenario(node: RealNode) -> None:
         machine = await node.client.of(Node).get(NODES[0])
-        address = next(each.address for each in machine.status.addresses if each.type == "InternalIP")
+        address = next(address.address for address in machine.status.addresses if address.type == "InternalIP")
         port = free_port()
-        wanted = {"pod1": ("127.0.0.1", "TCP", 8080), "pod2": (address, "TCP", 8080), "pod3": (address, "UDP", 8081)}
-        for name, (host, protocol, inner) in wanted.items():
+        expected = {"pod1": ("127.0.0.1", "TCP", 8080), "pod2": (address, "TCP", 8080), "pod3": (address, "UDP", 8081)}
+        for name, (host, protocol, inner) in expected.items():
             ports = [{"containerPort": inner, "hostPort": port, "hostIP": host, "protocol": protocol}]
             await run(node, server(ports=ports), name=name)
-        for name in wanted:
+        for name in expected:
             await ready(node, name)
-        places = [f"{'udp' if protocol == 'UDP' else 'http'}={host}:{port}" for host, protocol, _ in wanted.values()]
-        assert await asked(node, *places, hostNetwork=True) == list(wanted)
+        places = [f"{'udp' if protocol == 'UDP' else 'http'}={host}:{port}" for host, protocol, _ in expected.values()]
+        assert await asked(node, *places, hostNetwork=True) == list(expected)
 
     cluster.run(play(cluster, "host-port", scenario), timeout_s=120)
 
@@ -142,8 +142,8 @@ def test_own_name_servers(cluster: Cluster) -> None:
 
     async def scenario(node: RealNode) -> None:
         config = {"nameservers": ["1.1.1.1"], "searches": ["resolv.conf.local"]}
-        said = await node.output("cat /etc/resolv.conf", dnsPolicy="None", dnsConfig=config)
-        assert said.splitlines() == ["search resolv.conf.local", "nameserver 1.1.1.1"]
+        output = await node.output("cat /etc/resolv.conf", dnsPolicy="None", dnsConfig=config)
+        assert output.splitlines() == ["search resolv.conf.local", "nameserver 1.1.1.1"]
 
     cluster.run(play(cluster, "name-servers", scenario), timeout_s=60)
 
@@ -156,8 +156,8 @@ def test_own_name_in_the_hosts_file(cluster: Cluster) -> None:
         script = f"getent -s files hosts {whole}; getent -s files hosts dns-querier-1; hostname -f"
         await node.start(script, hostname="dns-querier-1", subdomain="dns-test-service")
         pod = await node.ended("p")
-        by_name, by_short_name, said = node.said(pod).splitlines()
+        by_name, by_short_name, output = node.said(pod).splitlines()
         assert by_name.split() == by_short_name.split() == [pod.status.podIP, whole, "dns-querier-1"]
-        assert said == whole
+        assert output == whole
 
     cluster.run(play(cluster, "hosts", scenario), timeout_s=60)

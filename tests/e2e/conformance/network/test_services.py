@@ -57,14 +57,14 @@ def test_same_port_and_different_protocols() -> None:
         await c.pod("pod1", {"a": "b"})
 
         async def protocols() -> list[str]:
-            (found,) = await c.slices("multiprotocol-test")
-            return sorted(port.protocol or "" for port in found.ports or ())
+            (endpoint_slice,) = await c.slices("multiprotocol-test")
+            return sorted(port.protocol or "" for port in endpoint_slice.ports or ())
 
         assert await protocols() == ["TCP", "UDP"]
         for port, expected in ((tcp, ["TCP"]), (udp, ["UDP"])):
-            found = await c.of(Service).get("multiprotocol-test", NAMESPACE)
-            changed = codec.from_value(codec.to_value(found), Service)
-            changed.spec.ports = [one for one in changed.spec.ports if one.name == port["name"]]
+            service = await c.of(Service).get("multiprotocol-test", NAMESPACE)
+            changed = codec.from_value(codec.to_value(service), Service)
+            changed.spec.ports = [entry for entry in changed.spec.ports if entry.name == port["name"]]
             if not changed.spec.ports:
                 changed.spec.ports = codec.from_value({"spec": {"ports": [port]}}, Service).spec.ports
             await c.of(Service).update(changed)
@@ -84,7 +84,7 @@ def test_delete_a_collection() -> None:
             await c.of(Service).create(codec.from_value(value, Service))
         await c.of(Service).delete_collection(Selection(namespace=NAMESPACE, labels="e2e-test-service=delete"))
         await c.clock.advance(1)
-        names = {found.metadata.name for found in (await c.of(Service).list(Selection(namespace=NAMESPACE))).items}
+        names = {service.metadata.name for service in (await c.of(Service).list(Selection(namespace=NAMESPACE))).items}
         assert names == {"e2e-svc-c", "kubernetes"}
         assert await c.endpoints("e2e-svc-a") is None
         assert await c.endpoints("e2e-svc-c") is not None
@@ -99,8 +99,8 @@ def test_endpoints_come_soon() -> None:
         await c.pod("svc-latency", {"name": "svc-latency-rc"})
         for index in range(100):
             await c.service(f"latency-svc-{index}", selector={"name": "svc-latency-rc"}, ports=[{"port": 80}])
-            found = await c.endpoints(f"latency-svc-{index}")
-            assert found is not None, "without any time passing"
-            assert len(found.subsets[0].addresses) == 1
+            endpoints = await c.endpoints(f"latency-svc-{index}")
+            assert endpoints is not None, "without any time passing"
+            assert len(endpoints.subsets[0].addresses) == 1
 
     play(scenario)

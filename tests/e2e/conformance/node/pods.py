@@ -21,7 +21,7 @@ async def run(node: RealNode, *containers: dict[str, Any], name: str = "p", meta
 
 
 def is_ready(pod: Pod) -> bool:
-    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+    return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
 
 
 async def ready(node: RealNode, name: str = "p") -> Pod:
@@ -29,11 +29,11 @@ async def ready(node: RealNode, name: str = "p") -> Pod:
 
 
 def status(pod: Pod, name: str = "c") -> ContainerStatus:
-    return next(each for each in pod.status.containerStatuses if each.name == name)
+    return next(status for status in pod.status.containerStatuses if status.name == name)
 
 
 def restarts(pod: Pod) -> int:
-    return sum(each.restartCount for each in pod.status.containerStatuses)
+    return sum(status.restartCount for status in pod.status.containerStatuses)
 
 
 async def delete(node: RealNode, name: str = "p", grace_s: int | None = None) -> None:
@@ -43,10 +43,10 @@ async def delete(node: RealNode, name: str = "p", grace_s: int | None = None) ->
 async def gone(node: RealNode, name: str = "p") -> None:
     selection = Selection(namespace=node.namespace, fields=f"metadata.name={name}")
     try:
-        seen = (await node.client.of(Pod).get(name, node.namespace)).metadata.resourceVersion
+        version = (await node.client.of(Pod).get(name, node.namespace)).metadata.resourceVersion
     except NotFound:
         return
-    async with node.client.of(Pod).watch(selection, resource_version=seen) as events:
+    async with node.client.of(Pod).watch(selection, resource_version=version) as events:
         async for batch in events:
             if any(event.type == "DELETED" for event in batch):
                 return

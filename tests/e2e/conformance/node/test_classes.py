@@ -45,8 +45,8 @@ async def scheduled(c: Replicated, name: str, **more: Any) -> Pod:
     spec = {"runtimeClassName": name, "containers": [{"name": "c", "image": "i"}]}
     pod = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
     await c.create(json.from_value(pod, Pod))
-    found: Pod = await c.get(Pod, name)
-    return found
+    stored_pod: Pod = await c.get(Pod, name)
+    return stored_pod
 
 
 def test_class_without_overhead() -> None:
@@ -102,7 +102,7 @@ async def test_ephemeral_container(node: RealNode) -> None:
     script = "cat /proc/1/cmdline | tr '\\0' ' ' > /dev/termination-log; sleep 1000"
     await debug(node, debugger("debugger", script, targetContainerName="c", tty=True, stdin=True))
     await node.when(
-        "p", lambda pod: any(each.state.running is not None for each in pod.status.ephemeralContainerStatuses)
+        "p", lambda pod: any(status.state.running is not None for status in pod.status.ephemeralContainerStatuses)
     )
 
 
@@ -115,14 +115,15 @@ async def test_ephemeral_containers_are_updated(node: RealNode) -> None:
     first = debugger("debugger", "exit 0")
     await debug(node, first)
     pod = await node.when(
-        "p", lambda pod: any(each.state.terminated is not None for each in pod.status.ephemeralContainerStatuses)
+        "p", lambda pod: any(status.state.terminated is not None for status in pod.status.ephemeralContainerStatuses)
     )
-    assert [each.name for each in pod.spec.ephemeralContainers] == ["debugger"]
+    assert [container.name for container in pod.spec.ephemeralContainers] == ["debugger"]
     await debug(node, debugger("debugger2", "exit 0"))
     pod = await node.when(
-        "p", lambda pod: sum(each.state.terminated is not None for each in pod.status.ephemeralContainerStatuses) == 2
+        "p",
+        lambda pod: sum(status.state.terminated is not None for status in pod.status.ephemeralContainerStatuses) == 2,
     )
-    assert {each.name for each in pod.spec.ephemeralContainers} == {"debugger", "debugger2"}
+    assert {container.name for container in pod.spec.ephemeralContainers} == {"debugger", "debugger2"}
 
 
 @together
@@ -133,7 +134,7 @@ async def test_ephemeral_container_sees_its_target(node: RealNode) -> None:
     script = "tr '\\0' ' ' < /proc/1/cmdline > /dev/termination-log"
     await debug(node, debugger("debugger", script, targetContainerName="c"))
     pod = await node.when(
-        "p", lambda pod: any(each.state.terminated is not None for each in pod.status.ephemeralContainerStatuses)
+        "p", lambda pod: any(status.state.terminated is not None for status in pod.status.ephemeralContainerStatuses)
     )
     state = pod.status.ephemeralContainerStatuses[0].state.terminated
     assert state is not None

@@ -11,13 +11,13 @@ from tests.e2e.conformance.storage.real_node import RealNode, together
 SERVER = "python3 -u -m http.server 8080 2>&1 | tee /v/log"
 SHARED: dict[str, Any] = {"volumes": [{"name": "v", "emptyDir": {}}]}
 MOUNTED: dict[str, Any] = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
-ANSWERS: dict[str, Any] = {"readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1}}
+LISTENS: dict[str, Any] = {"readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1}}
 
 
 async def server(node: RealNode) -> str:
     """A pod that notes who asks for what; its address."""
     script = f"({SERVER})& while ! grep -q 'GET /echo' /v/log; do sleep 0.1; done; echo asked > /dev/termination-log"
-    await run(node, container(script=script, **MOUNTED, **ANSWERS), name="server", restartPolicy="Never", **SHARED)
+    await run(node, container(script=script, **MOUNTED, **LISTENS), name="server", restartPolicy="Never", **SHARED)
     return (await ready(node, "server")).status.podIP
 
 
@@ -92,7 +92,7 @@ async def test_hook_when_a_pod_is_killed(node: RealNode) -> None:
 
 
 def conditions(pod: Pod) -> dict[str, str]:
-    return {each.type: each.status for each in pod.status.conditions}
+    return {condition.type: condition.status for condition in pod.status.conditions}
 
 
 @together
@@ -102,11 +102,13 @@ async def test_init_containers_of_a_pod_that_ends(node: RealNode) -> None:
     await run(node, container("run1", "true"), initContainers=inits, restartPolicy="Never")
     pod = await node.ended("p")
     assert conditions(pod)["Initialized"] == "True"
-    assert [each.state.terminated.exitCode for each in pod.status.initContainerStatuses if each.state.terminated] == [
+    assert [
+        status.state.terminated.exitCode for status in pod.status.initContainerStatuses if status.state.terminated
+    ] == [
         0,
         0,
     ]
-    assert all(each.ready for each in pod.status.initContainerStatuses)
+    assert all(status.ready for status in pod.status.initContainerStatuses)
 
 
 @together
@@ -116,7 +118,7 @@ async def test_init_containers_of_a_pod_that_goes_on(node: RealNode) -> None:
     pod = await ready(node)
     assert pod.status.phase == "Running"
     assert conditions(pod)["Initialized"] == "True"
-    assert all(each.ready and each.state.terminated for each in pod.status.initContainerStatuses)
+    assert all(status.ready and status.state.terminated for status in pod.status.initContainerStatuses)
 
 
 @together
@@ -124,7 +126,7 @@ async def test_init_container_that_fails_again_and_again(node: RealNode) -> None
     """[sig-node] InitContainer [NodeConformance] should not start app containers if init containers fail on a
     RestartAlways pod [Conformance]"""
     await run(node, container("run1"), initContainers=[container("init1", "false"), container("init2", "true")])
-    pod = await node.when("p", lambda pod: any(each.restartCount >= 2 for each in pod.status.initContainerStatuses))
+    pod = await node.when("p", lambda pod: any(status.restartCount >= 2 for status in pod.status.initContainerStatuses))
     assert pod.status.phase == "Pending"
     assert conditions(pod)["Initialized"] == "False"
     assert pod.status.containerStatuses[0].state.waiting is not None
@@ -175,21 +177,21 @@ async def message(node: RealNode, script: str, *, fails: bool = False, **more: A
 async def test_message_at_another_path(node: RealNode) -> None:
     """[sig-node] Container Runtime blackbox test on terminated container should report termination message if
     TerminationMessagePath is set as non-root user and at a non-default path [NodeConformance] [Conformance]"""
-    told = await message(
+    output = await message(
         node,
         "printf DONE > /dev/termination-custom-log",
         terminationMessagePath="/dev/termination-custom-log",
         securityContext={"runAsUser": 1000},
     )
-    assert told == "DONE"
+    assert output == "DONE"
 
 
 @together
 async def test_message_from_the_log(node: RealNode) -> None:
     """[sig-node] Container Runtime blackbox test on terminated container should report termination message from log
     output if TerminationMessagePolicy FallbackToLogsOnError is set [NodeConformance] [Conformance]"""
-    told = await message(node, "printf DONE; exit 1", fails=True, terminationMessagePolicy="FallbackToLogsOnError")
-    assert told == "DONE"
+    output = await message(node, "printf DONE; exit 1", fails=True, terminationMessagePolicy="FallbackToLogsOnError")
+    assert output == "DONE"
 
 
 @together
@@ -214,7 +216,9 @@ async def test_reason_of_an_end(node: RealNode) -> None:
     await run(node, container(script="false"))
     pod = await node.when(
         "p",
-        lambda pod: any(each.state.terminated or each.lastState.terminated for each in pod.status.containerStatuses),
+        lambda pod: any(
+            status.state.terminated or status.lastState.terminated for status in pod.status.containerStatuses
+        ),
     )
     ended = status(pod).state.terminated or status(pod).lastState.terminated
     assert ended is not None

@@ -27,8 +27,8 @@ NAME = "made.example/says:1"
 
 
 def busybox() -> Path | None:
-    found = shutil.which("busybox")
-    return Path(found) if found is not None and _is_static(Path(found)) else None
+    busybox = shutil.which("busybox")
+    return Path(busybox) if busybox is not None and _is_static(Path(busybox)) else None
 
 
 def image(program: Path) -> MadeImage:
@@ -45,12 +45,12 @@ def cluster() -> Iterator[Cluster]:
     program = busybox()
     if program is None:
         pytest.skip("there is no static busybox here")
-    with real_cluster() as found:
-        assert found.assembly.config.nodes.images is not None
-        with tempfile.TemporaryDirectory() as folder:
-            archive = docker_archive(Path(folder) / "image.tar", image(program), NAME)
-            load(ImageStore(found.assembly.config.nodes.images), archive, now=time.time())
-        yield found
+    with real_cluster() as cluster:
+        assert cluster.assembly.config.nodes.images is not None
+        with tempfile.TemporaryDirectory() as directory:
+            archive = docker_archive(Path(directory) / "image.tar", image(program), NAME)
+            load(ImageStore(cluster.assembly.config.nodes.images), archive, now=time.time())
+        yield cluster
 
 
 def said(cluster: Cluster, namespace: str, **fields: Any) -> str:
@@ -98,19 +98,19 @@ def test_other_command_and_arguments(cluster: Cluster) -> None:
 def test_volume_of_an_image(cluster: Cluster) -> None:
     """[sig-node] ImageVolume should succeed with pod and pull policy of Always [LinuxOnly]
     [MinimumKubeletVersion:1.35] [Conformance]"""
-    registry, made = FakeRegistry(), MadeImage({"data.json": b"kitten.jpg", "etc": None, "etc/os-release": b"Alpine"})
-    registry.add("kitten", "1", made)
+    registry, image = FakeRegistry(), MadeImage({"data.json": b"kitten.jpg", "etc": None, "etc/os-release": b"Alpine"})
+    registry.add("kitten", "1", image)
 
     async def scenario(node: RealNode) -> None:
         async with serving(registry) as address:
             script = "cat /volume/data.json; echo; cat /volume/etc/os-release; echo; touch /volume/new 2>&1 || echo no"
             for name in ("first", "second"):
-                asked = len(registry.asked)
+                requests = len(registry.asked)
                 source = {"reference": f"{address}/kitten:1", "pullPolicy": "Always"}
-                said = await node.output(script, {"name": "volume", "image": source}, name=name)
-                assert said.splitlines()[:2] == ["kitten.jpg", "Alpine"]
-                assert said.splitlines()[-1] == "no"
-                assert "/v2/kitten/manifests/1" in registry.asked[asked:], "always means always"
+                output = await node.output(script, {"name": "volume", "image": source}, name=name)
+                assert output.splitlines()[:2] == ["kitten.jpg", "Alpine"]
+                assert output.splitlines()[-1] == "no"
+                assert "/v2/kitten/manifests/1" in registry.asked[requests:], "always means always"
 
     cluster.run(play(cluster, "volume", scenario), timeout_s=100)
 
@@ -125,12 +125,14 @@ def test_volume_of_an_image_that_is_not_there(cluster: Cluster) -> None:
             await run(node, mounted, container("other"), volumes=[volume])
             await node.when("p", lambda pod: len(pod.status.containerStatuses) == 2 and waits(pod))
             fields = f"involvedObject.name=p,reason=Failed,involvedObject.namespace={node.namespace}"
-            told = f'Failed to pull image "{address}/nothing:1"'
+            message = f'Failed to pull image "{address}/nothing:1"'
             async with asyncio.timeout(60), node.client.of(Event).watch(Selection(fields=fields)) as events:
                 async for batch in events:
-                    if found := [each.object for each in batch if each.object.message.startswith(told)]:
+                    if matching := [
+                        matching.object for matching in batch if matching.object.message.startswith(message)
+                    ]:
                         break
-            assert found[0].involvedObject.fieldPath == ""
+            assert matching[0].involvedObject.fieldPath == ""
 
     def waits(pod: Pod) -> bool:
         waiting, running = status(pod, "mounts").state.waiting, status(pod, "other").state.running

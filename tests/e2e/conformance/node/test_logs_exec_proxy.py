@@ -39,8 +39,8 @@ _METHODS = ("DELETE", "OPTIONS", "PATCH", "POST", "PUT", "GET", "HEAD")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with real_cluster() as made:
-        yield made
+    with real_cluster() as running:
+        yield running
 
 
 @pytest.fixture
@@ -84,11 +84,11 @@ async def test_commands_over_websockets(cluster: Cluster, node: RealNode) -> Non
         _session() as session,
         session.ws_connect(place, params=query, protocols=["channel.k8s.io"], ssl=_tls(cluster)) as socket,
     ):
-        said = b""
+        output = b""
         async for message in socket:
             if message.data and message.data[0] == 1:
-                said += message.data[1:]
-        assert said == b"remote execution test\n"
+                output += message.data[1:]
+        assert output == b"remote execution test\n"
 
 
 async def test_logs_over_websockets(cluster: Cluster, node: RealNode) -> None:
@@ -101,8 +101,8 @@ async def test_logs_over_websockets(cluster: Cluster, node: RealNode) -> None:
         _session() as session,
         session.ws_connect(place, protocols=["binary.k8s.io"], ssl=_tls(cluster)) as socket,
     ):
-        said = b"".join([message.data async for message in socket])
-        assert said == b"container is alive\n"
+        output = b"".join([message.data async for message in socket])
+        assert output == b"container is alive\n"
 
 
 async def test_output_is_logged(cluster: Cluster, node: RealNode) -> None:
@@ -111,8 +111,8 @@ async def test_output_is_logged(cluster: Cluster, node: RealNode) -> None:
     _started(cluster, node, "echo 'Hello World'; echo error >&2; sleep 1000")
 
     place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log"
-    async with _session() as session, session.get(place, ssl=_tls(cluster)) as answer:
-        assert sorted((await answer.text()).splitlines()) == ["Hello World", "error"]
+    async with _session() as session, session.get(place, ssl=_tls(cluster)) as response:
+        assert sorted((await response.text()).splitlines()) == ["Hello World", "error"]
 
 
 def test_kubectl_logs(cluster: Cluster, node: RealNode, tmp_path: Path) -> None:
@@ -152,8 +152,10 @@ def _served(cluster: Cluster, node: RealNode) -> None:
         async with asyncio.timeout(60), cluster.client.of(Endpoints).watch() as events:
             async for batch in events:
                 for event in batch:
-                    found = event.object
-                    if found.metadata.namespace == node.namespace and any(each.addresses for each in found.subsets):
+                    service = event.object
+                    if service.metadata.namespace == node.namespace and any(
+                        subset.addresses for subset in service.subsets
+                    ):
                         return
 
     cluster.run(has_endpoints(), timeout_s=40)
@@ -161,14 +163,14 @@ def _served(cluster: Cluster, node: RealNode) -> None:
 
 async def _asked(cluster: Cluster, node: RealNode, paths: list[str], methods: tuple[str, ...]) -> list[Any]:
     """What each path answers to each method."""
-    found = []
+    replies = []
     async with _session() as session:
         for path in paths:
             for method in methods:
                 place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/{path}"
-                async with session.request(method, place, ssl=_tls(cluster), allow_redirects=False) as answer:
-                    found.append((answer.status, await answer.text()))
-    return found
+                async with session.request(method, place, ssl=_tls(cluster), allow_redirects=False) as response:
+                    replies.append((response.status, await response.text()))
+    return replies
 
 
 @pytest.mark.parametrize(
@@ -188,8 +190,8 @@ async def _asked(cluster: Cluster, node: RealNode, paths: list[str], methods: tu
 def test_every_method(cluster: Cluster, node: RealNode, tail: str) -> None:
     _served(cluster, node)
     paths = [f"pods/p/proxy{tail}", f"services/s:web/proxy{tail}"]
-    found = asyncio.run(_asked(cluster, node, paths, _METHODS))
-    assert found == [(200, "" if method == "HEAD" else f"{method} {tail}") for _ in paths for method in _METHODS]
+    replies = asyncio.run(_asked(cluster, node, paths, _METHODS))
+    assert replies == [(200, "" if method == "HEAD" else f"{method} {tail}") for _ in paths for method in _METHODS]
     bare = asyncio.run(_asked(cluster, node, ["pods/p/proxy", "services/s:web/proxy"], ("GET",)))
     assert [status for status, _ in bare] == [301, 301]
 
@@ -199,5 +201,5 @@ def test_names_and_numbers_of_ports(cluster: Cluster, node: RealNode) -> None:
     _served(cluster, node)
     names = ("services/s:web", "services/http:s:web", "services/s:80", "services/http:s:80")
     pods = ("pods/p", "pods/p:8080", "pods/http:p:8080")
-    found = asyncio.run(_asked(cluster, node, [f"{name}/proxy/x" for name in (*names, *pods)], ("GET",)))
-    assert found == [(200, "GET /x")] * 7
+    replies = asyncio.run(_asked(cluster, node, [f"{name}/proxy/x" for name in (*names, *pods)], ("GET",)))
+    assert replies == [(200, "GET /x")] * 7

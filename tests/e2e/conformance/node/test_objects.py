@@ -17,9 +17,9 @@ def test_config_map(api: Api) -> None:
     assert got["data"] == {"valueName": "value"}
     patch = {"metadata": {"labels": {"test-configmap": "patched"}}, "data": {"valueName": "value1"}}
     assert version_of(maps.patch("test", patch, content=STRATEGIC)) > version_of(got)
-    (found,) = api.get(maps.everywhere, labelSelector=f"test-configmap=patched,{mine}")["items"]
-    assert (found["metadata"]["name"], found["metadata"]["namespace"]) == ("test", api.namespace)
-    assert found["data"] == {"valueName": "value1"}
+    (config_map,) = api.get(maps.everywhere, labelSelector=f"test-configmap=patched,{mine}")["items"]
+    assert (config_map["metadata"]["name"], config_map["metadata"]["namespace"]) == ("test", api.namespace)
+    assert config_map["data"] == {"valueName": "value1"}
     maps.delete_all(mine)
     assert maps.names(mine) == []
     assert "other" in maps.names()
@@ -38,16 +38,16 @@ def lease_spec(holder: str, seconds: int, transitions: int) -> Value:
 def test_lease(api: Api) -> None:
     """[sig-node] Lease lease API should be available [Conformance]"""
     leases, spec = api.of("leases", "coordination.k8s.io/v1"), lease_spec("holder", 30, 0)
-    made = leases.create("lease", spec=spec)
+    lease = leases.create("lease", spec=spec)
     assert leases.get("lease")["spec"] == spec
-    made["spec"] = lease_spec("holder2", 31, 1)
-    leases.update(made)
-    assert leases.get("lease")["spec"] == made["spec"]
+    lease["spec"] = lease_spec("holder2", 31, 1)
+    leases.update(lease)
+    assert leases.get("lease")["spec"] == lease["spec"]
     patch = lease_spec("holder3", 32, 2)
     leases.patch("lease", {"spec": patch}, content=STRATEGIC)
     read = leases.get("lease")
     assert read["spec"] == patch
-    assert version_of(read) > version_of(made)
+    assert version_of(read) > version_of(lease)
     leases.create("lease2", {"deletecollection": "true"}, spec=spec)
     assert leases.names() == ["lease", "lease2"]
     leases.delete_all("deletecollection=true")
@@ -63,13 +63,13 @@ TEMPLATE = {"spec": {"containers": [{"name": "nginx", "image": "nginx"}]}}
 def test_pod_template(api: Api) -> None:
     """[sig-node] PodTemplates should run the lifecycle of PodTemplates [Conformance]"""
     templates, mine = api.of("podtemplates"), f"podtemplate-static={api.namespace}"
-    made = templates.create("nginx", {"podtemplate-static": api.namespace}, template=TEMPLATE)
+    template = templates.create("nginx", {"podtemplate-static": api.namespace}, template=TEMPLATE)
     assert contains(templates.get("nginx"), {"metadata": {"name": "nginx"}, "template": TEMPLATE})
     patched = templates.patch("nginx", {"metadata": {"labels": {"podtemplate": "patched"}}}, content=STRATEGIC)
-    assert version_of(patched) > version_of(made)
+    assert version_of(patched) > version_of(template)
     assert templates.get("nginx")["metadata"]["labels"]["podtemplate"] == "patched"
-    (found,) = api.get(templates.everywhere, labelSelector=f"podtemplate=patched,{mine}")["items"]
-    assert (found["metadata"]["name"], found["metadata"]["namespace"]) == ("nginx", api.namespace)
+    (listed,) = api.get(templates.everywhere, labelSelector=f"podtemplate=patched,{mine}")["items"]
+    assert (listed["metadata"]["name"], listed["metadata"]["namespace"]) == ("nginx", api.namespace)
     templates.delete("nginx")
     assert templates.is_gone("nginx")
     assert templates.names(mine, place=templates.everywhere) == []
@@ -91,7 +91,7 @@ def test_replaced_pod_template(api: Api) -> None:
     """[sig-node] PodTemplates should replace a pod template [Conformance]"""
     templates = api.of("podtemplates")
     templates.create("podtemplate", template=TEMPLATE)
-    updated = templates.change("podtemplate", lambda found: found["metadata"].update(annotations={"updated": "true"}))
+    updated = templates.change("podtemplate", lambda obj: obj["metadata"].update(annotations={"updated": "true"}))
     assert updated["metadata"]["annotations"] == {"updated": "true"}
     assert templates.get("podtemplate")["metadata"]["annotations"] == {"updated": "true"}
 
@@ -140,11 +140,11 @@ def test_devices(api: Api, plural: str, spec: Value, change: Value) -> None:
     is_discovered(api, RESOURCE, plural)
     objects, name, mine = api.of(plural, f"{RESOURCE}/v1"), f"{api.namespace}-0", {"e2e": api.namespace}
     with objects.watch(labelSelector=f"e2e={api.namespace}") as events:
-        made = objects.create(name, mine, spec=spec)
-        assert contains(made, {"metadata": {"name": name, "labels": mine}, "spec": spec})
-        assert objects.get(name) == made
+        obj = objects.create(name, mine, spec=spec)
+        assert contains(obj, {"metadata": {"name": name, "labels": mine}, "spec": spec})
+        assert objects.get(name) == obj
         assert objects.names(f"e2e={api.namespace}") == [name]
-        updated = objects.update(merged(made, change))
+        updated = objects.update(merged(obj, change))
         assert contains(updated, change)
         objects.delete(name)
         assert objects.is_gone(name)
@@ -161,10 +161,10 @@ def test_devices(api: Api, plural: str, spec: Value, change: Value) -> None:
     assert objects.names(f"e2e={api.namespace}") == []
 
 
-def merged(found: Value, change: Value) -> Value:
+def merged(obj: Value, change: Value) -> Value:
     """With the change, at any depth of objects within objects."""
-    inner = {key: merged(found.get(key, {}), value) for key, value in change.items() if isinstance(value, dict)}
-    return {**found, **change, **inner}
+    inner = {key: merged(obj.get(key, {}), value) for key, value in change.items() if isinstance(value, dict)}
+    return {**obj, **change, **inner}
 
 
 def patches(kind: Any, change: Value) -> list[tuple[str, Any]]:
@@ -172,7 +172,7 @@ def patches(kind: Any, change: Value) -> list[tuple[str, Any]]:
     ((top, values),) = change.items()
     ((field, value),) = values.items()
     by_pointer = (
-        [{"op": "add", "path": f"/{top}/{field}/{key}", "value": each} for key, each in value.items()]
+        [{"op": "add", "path": f"/{top}/{field}/{key}", "value": member} for key, member in value.items()]
         if isinstance(value, dict)
         else [{"op": "add", "path": f"/{top}/{field}", "value": value}]
     )
@@ -183,7 +183,7 @@ def test_status_of_a_claim(api: Api) -> None:
     """Part of [sig-node] [DRA] CRUD Tests resource.k8s.io/v1 ResourceClaim: "nothing" can be allocated."""
     claims = api.of("resourceclaims", f"{RESOURCE}/v1")
     claims.create("claim", spec=CLAIM)
-    updated = claims.change("claim", lambda found: found.update(status={"allocation": {}}), "status")
+    updated = claims.change("claim", lambda obj: obj.update(status={"allocation": {}}), "status")
     assert contains(updated["status"], {"allocation": {}})
     claims.create("other", spec=CLAIM)
     patched = claims.patch("other", {"status": {"allocation": {}}}, "status")

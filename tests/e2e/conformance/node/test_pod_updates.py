@@ -15,8 +15,8 @@ from tests.e2e.conformance.storage.real_node import IMAGE, RealNode, together
 
 async def chosen(node: RealNode, labels: str) -> list[str]:
     """The names of pods with the labels."""
-    found = (await node.client.of(Pod).list(Selection(namespace=node.namespace, labels=labels))).items
-    return [pod.metadata.name for pod in found]
+    pods = (await node.client.of(Pod).list(Selection(namespace=node.namespace, labels=labels))).items
+    return [pod.metadata.name for pod in pods]
 
 
 @together
@@ -35,8 +35,8 @@ async def test_submitted_and_removed(node: RealNode) -> None:
     """[sig-node] Pods should be submitted and removed [NodeConformance] [Conformance]"""
     script = "trap 'exit 0' TERM; touch /tmp/hears; sleep 1000 & wait"
     hears = {"exec": {"command": ["test", "-e", "/tmp/hears"]}, "periodSeconds": 1, "timeoutSeconds": 60}
-    made = await run(node, container(script=script, readinessProbe=hears), meta={"labels": {"time": "now"}})
-    assert made.metadata.generation == 1
+    pod = await run(node, container(script=script, readinessProbe=hears), meta={"labels": {"time": "now"}})
+    assert pod.metadata.generation == 1
     assert await chosen(node, "time=now") == ["p"]
     await ready(node)
     mine, last = Selection(namespace=node.namespace, labels="time=now"), None
@@ -76,8 +76,8 @@ async def test_generation_and_graceful_deletion(node: RealNode) -> None:
     """[sig-node] Pods Extended (pod generation) Pod Generation custom-set generation on new pods and graceful delete
     [Conformance]"""
     script = "trap 'sleep 2; exit 0' TERM; sleep 1000 & wait"
-    made = await run(node, container(script=script), meta={"generation": 100}, terminationGracePeriodSeconds=20)
-    assert made.metadata.generation == 1
+    created = await run(node, container(script=script), meta={"generation": 100}, terminationGracePeriodSeconds=20)
+    assert created.metadata.generation == 1
     await node.when("p", lambda pod: pod.status.observedGeneration == 1 and pod.status.phase == "Running")
     await delete(node)
     pod = await node.client.of(Pod).get("p", node.namespace)
@@ -131,11 +131,11 @@ async def test_patching_a_status(node: RealNode) -> None:
     """[sig-node] Pods should patch a pod status [Conformance]"""
     await run(node, container())
     await ready(node)
-    said = {"message": "Patched by e2e test", "reason": "E2E"}
-    patch = {"metadata": {"annotations": {"patchedstatus": "true"}}, "status": said}
+    fields = {"message": "Patched by e2e test", "reason": "E2E"}
+    patch = {"metadata": {"annotations": {"patchedstatus": "true"}}, "status": fields}
     pods = node.client.of(Pod)
-    found = await pods.patch("p", patch, node.namespace, subresource="status")
-    assert (found.status.message, found.status.reason) == ("Patched by e2e test", "E2E")
+    pod = await pods.patch("p", patch, node.namespace, subresource="status")
+    assert (pod.status.message, pod.status.reason) == ("Patched by e2e test", "E2E")
     assert (await pods.get("p", node.namespace)).metadata.annotations["patchedstatus"] == "true"
 
 
@@ -149,10 +149,10 @@ async def test_lifecycle(node: RealNode) -> None:
     changed = [{"name": "c", "image": other}]
     patch = {"metadata": {"labels": {"test-pod": "patched"}}, "spec": {"containers": changed}}
     await pods.patch("p", patch, node.namespace)
-    found = await pods.get("p", node.namespace)
-    assert found.metadata.labels == {"test-pod-static": "true", "test-pod": "patched"}
-    assert [each.image for each in found.spec.containers or ()] == [other]
-    assert int(found.metadata.resourceVersion) > int(before.metadata.resourceVersion)
+    pod = await pods.get("p", node.namespace)
+    assert pod.metadata.labels == {"test-pod-static": "true", "test-pod": "patched"}
+    assert [container.image for container in pod.spec.containers or ()] == [other]
+    assert int(pod.metadata.resourceVersion) > int(before.metadata.resourceVersion)
     await node.when("p", lambda pod: is_ready(pod) and restarts(pod) == 1 and status(pod).image == other)
 
     await unready(node)
@@ -171,15 +171,15 @@ async def unready(node: RealNode) -> None:
     """Say in the pod's status that it is not ready, which the node will put right."""
     pods = node.client.of(Pod)
     while True:
-        said = copy_of(await pods.get("p", node.namespace))
-        for condition in said.status.conditions:
+        pod = copy_of(await pods.get("p", node.namespace))
+        for condition in pod.status.conditions:
             if condition.type in ("Ready", "ContainersReady"):
                 assert condition.status == "True"
                 condition.status = "False"
         try:
-            replaced = await pods.update_status(said)
+            replaced = await pods.update_status(pod)
         except Conflict:
             continue
-        states = {each.type: each.status for each in replaced.status.conditions}
+        states = {condition.type: condition.status for condition in replaced.status.conditions}
         assert (states["Ready"], states["ContainersReady"]) == ("False", "False")
         return

@@ -4,7 +4,6 @@ from typing import Any
 
 from sampan.api import times
 from sampan.api.types.core_v1 import Pod
-from sampan.machinery.client.transport import Request
 from tests.e2e.conformance.node.pods import container, is_ready, ready, restarts, run, status
 from tests.e2e.conformance.own_python import own_python
 from tests.e2e.conformance.storage.real_node import NODE, RealNode, together
@@ -54,8 +53,7 @@ async def is_probed(node: RealNode, probe_type: str) -> None:
     """Wait until the kubelet has counted some more results of the probe of the container."""
 
     async def results() -> int:
-        request = Request(method="GET", path=f"/api/v1/nodes/{NODE}/proxy/metrics/probes")
-        rows = (await node.client.send(request)).body().decode().splitlines()
+        rows = (await node.fetch(f"/api/v1/nodes/{NODE}/proxy/metrics/probes")).splitlines()
         labels = (f'namespace="{node.namespace}"', f'probe_type="{probe_type}"')
         return sum(int(float(row.rpartition(" ")[2])) for row in rows if all(label in row for label in labels))
 

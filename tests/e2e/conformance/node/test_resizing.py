@@ -70,8 +70,8 @@ def _memory(id: str) -> int:
 def _number(id: str, file: str, controller: str = "") -> int:
     """The first in a file of the container's group."""
     directories = (Path(at) for at, _, _ in os.walk(GROUPS / controller))  # other tests' groups may go meanwhile
-    (folder,) = (directory for directory in directories if directory.name == id)
-    text = (folder / file).read_text().split()[0]
+    (directory,) = (directory for directory in directories if directory.name == id)
+    text = (directory / file).read_text().split()[0]
     return -1 if text == "max" else int(text)
 
 
@@ -82,11 +82,11 @@ def is_done(pod: Pod, expected: dict[str, Amounts]) -> bool:
 
 
 def _same(actual: ResourceRequirements | None, expected: Amounts) -> bool:
-    asked = json.from_value(expected, ResourceRequirements)
+    requirements = json.from_value(expected, ResourceRequirements)
     return (
         actual is not None
-        and _parsed(actual.limits) == _parsed(asked.limits)
-        and _parsed(actual.requests) == _parsed(asked.requests)
+        and _parsed(actual.limits) == _parsed(requirements.limits)
+        and _parsed(actual.requests) == _parsed(requirements.requests)
     )
 
 

@@ -27,8 +27,8 @@ async def test_unprivileged(node: RealNode) -> None:
     """[sig-node] Security Context When creating a pod with privileged should run the container as unprivileged when
     false [LinuxOnly] [NodeConformance] [Conformance]"""
     script = "ip link add dummy0 type dummy || true"
-    said = await node.output(script, container={"securityContext": {"privileged": False}})
-    assert "Operation not permitted" in said
+    output = await node.output(script, container={"securityContext": {"privileged": False}})
+    assert "Operation not permitted" in output
 
 
 @together
@@ -44,8 +44,8 @@ async def test_read_only_root(node: RealNode) -> None:
     """[sig-node] Kubelet when scheduling a read only busybox container should not write to root filesystem [LinuxOnly]
     [NodeConformance] [Conformance]"""
     context = {"securityContext": {"readOnlyRootFilesystem": True}}
-    said = await node.output("echo test > /file; echo checked; sleep 0.1", container=context)
-    assert "Read-only file system" in said
+    output = await node.output("echo test > /file; echo checked; sleep 0.1", container=context)
+    assert "Read-only file system" in output
 
 
 @together
@@ -60,8 +60,8 @@ async def test_user_and_group_of_a_container(node: RealNode) -> None:
 async def test_user_and_group_of_a_pod(node: RealNode) -> None:
     """[sig-node] Security Context should support pod.Spec.SecurityContext.RunAsUser And
     pod.Spec.SecurityContext.RunAsGroup [LinuxOnly] [Conformance]"""
-    said = await node.output("id -u; id -g", securityContext={"runAsUser": 1001, "runAsGroup": 2002})
-    assert said == "1001\n2002"
+    output = await node.output("id -u; id -g", securityContext={"runAsUser": 1001, "runAsGroup": 2002})
+    assert output == "1001\n2002"
 
 
 @together
@@ -74,10 +74,10 @@ async def test_no_privileges_are_gained(node: RealNode) -> None:
     for name, may_gain, expected in (("may", True, "0"), ("may-not", False, "1000")):
         context = {"runAsUser": 1000, "allowPrivilegeEscalation": may_gain}
         script = "/v/id -u; grep NoNewPrivs /proc/self/status"
-        said = await node.output(
+        output = await node.output(
             script, volume, name=name, initContainers=makes, container={"securityContext": context}
         )
-        assert said.split() == [expected, "NoNewPrivs:", "0" if may_gain else "1"]
+        assert output.split() == [expected, "NoNewPrivs:", "0" if may_gain else "1"]
 
 
 # -- sysctls ---------------------------------------------------------------------------------------------------------
@@ -88,8 +88,8 @@ async def test_sysctl(node: RealNode) -> None:
     """[sig-node] Sysctls [LinuxOnly] [NodeConformance] should support sysctls [Environment:NotInUserNS]
     [Conformance]"""
     sysctls = [{"name": "kernel.shm_rmid_forced", "value": "1"}]
-    said = await node.output("cat /proc/sys/kernel/shm_rmid_forced", securityContext={"sysctls": sysctls})
-    assert said == "1"
+    output = await node.output("cat /proc/sys/kernel/shm_rmid_forced", securityContext={"sysctls": sysctls})
+    assert output == "1"
 
 
 @together
@@ -113,20 +113,20 @@ async def test_host_aliases(node: RealNode) -> None:
     """[sig-node] Kubelet when scheduling an agnhost Pod with hostAliases should write entries to /etc/hosts
     [NodeConformance] [Conformance]"""
     aliases = [{"ip": "123.45.67.89", "hostnames": ["foo", "bar"]}]
-    said = await node.output("cat /etc/hosts", hostAliases=aliases)
-    assert "123.45.67.89\tfoo\tbar" in said
+    output = await node.output("cat /etc/hosts", hostAliases=aliases)
+    assert "123.45.67.89\tfoo\tbar" in output
 
 
 @together
 async def test_hosts_file_of_the_kubelet(node: RealNode) -> None:
     """[sig-node] KubeletManagedEtcHosts should test kubelet managed /etc/hosts file [NodeConformance] [Conformance]"""
-    said = await node.output("head -1 /etc/hosts")
-    assert said == "# Kubernetes-managed hosts file."
+    output = await node.output("head -1 /etc/hosts")
+    assert output == "# Kubernetes-managed hosts file."
     own = {"name": "hosts", "hostPath": {"path": "/etc/hosts", "type": "File"}}
     mounts = [{"name": "hosts", "mountPath": "/etc/hosts"}]
     assert await node.output("cat /etc/hosts", own, name="own", mounts=mounts) == HOSTS
-    said = await node.output("cat /etc/hosts", name="of-host", hostNetwork=True)
-    assert said == f"# Kubernetes-managed hosts file (host network).\n{HOSTS}"
+    output = await node.output("cat /etc/hosts", name="of-host", hostNetwork=True)
+    assert output == f"# Kubernetes-managed hosts file (host network).\n{HOSTS}"
 
 
 # -- quality of service ----------------------------------------------------------------------------------------------

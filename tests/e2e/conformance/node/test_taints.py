@@ -41,9 +41,9 @@ async def start(cluster: Cluster, clock: VirtualClock, name: str, *, seconds: in
     value = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
     await cluster.client.of(Pod).create(codec.from_value(value, Pod))
     await clock.advance(3)
-    found = await cluster.client.of(Pod).get(name, "default")
-    assert found.status.phase == "Running"
-    return found.spec.nodeName
+    pod = await cluster.client.of(Pod).get(name, "default")
+    assert pod.status.phase == "Running"
+    return pod.spec.nodeName
 
 
 async def taint(cluster: Cluster, node: str, *taints: dict[str, str]) -> None:
@@ -51,8 +51,8 @@ async def taint(cluster: Cluster, node: str, *taints: dict[str, str]) -> None:
 
 
 async def present(cluster: Cluster) -> list[str]:
-    found = (await cluster.client.of(Pod).list(Selection(namespace="default"))).items
-    return sorted(pod.metadata.name for pod in found)
+    pods = (await cluster.client.of(Pod).list(Selection(namespace="default"))).items
+    return sorted(pod.metadata.name for pod in pods)
 
 
 def test_pods_are_evicted_as_their_toleration_seconds_say() -> None:
@@ -98,8 +98,8 @@ def test_the_life_of_a_node() -> None:
         await nodes.create(codec.from_value(value, Node))
         assert (await nodes.get("e2e-fake-node")).metadata.name == "e2e-fake-node"
         await nodes.patch("e2e-fake-node", {"metadata": {"labels": {"e2e-fake-node": "patched"}}})
-        found = (await nodes.list(Selection(labels="e2e-fake-node=patched"))).items
-        assert [node.metadata.name for node in found] == ["e2e-fake-node"]
+        fake_nodes = (await nodes.list(Selection(labels="e2e-fake-node=patched"))).items
+        assert [node.metadata.name for node in fake_nodes] == ["e2e-fake-node"]
         await clock.advance(90)
         changed = copy_of(await nodes.get("e2e-fake-node"))
         changed.metadata.labels["e2e-fake-node"] = "updated"

@@ -12,9 +12,9 @@ from tests.e2e.kubectl.command import Kubectl, find
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=len(NODES)) as found:
-        found.warm_up()
-        yield found
+    with Cluster(nodes=len(NODES)) as cluster:
+        cluster.warm_up()
+        yield cluster
 
 
 @pytest.fixture
@@ -24,6 +24,6 @@ def scene(cluster: Cluster, kubectl_home: Path) -> Iterator[Scene]:
         pytest.skip("there is no kubectl here")
     with cluster.namespace("sched") as namespace:
         kubectl = Kubectl(program=program, kubeconfig=cluster.kubeconfig_for(namespace), home=kubectl_home)
-        made = Scene(cluster, kubectl, namespace)
-        yield made
-        made.clear()
+        scene = Scene(cluster, kubectl, namespace)
+        yield scene
+        scene.clear()

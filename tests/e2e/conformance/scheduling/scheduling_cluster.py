@@ -27,8 +27,8 @@ class Scene:
         self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
     def pod(self, name: str) -> Object:
-        found: Object = self.kubectl.json("get", "pod", name)
-        return found
+        pod: Object = self.kubectl.json("get", "pod", name)
+        return pod
 
     def is_there(self, name: str) -> bool:
         return bool(self.kubectl("get", "pod", name, "--ignore-not-found", "-o", "name"))
@@ -41,14 +41,16 @@ class Scene:
         self.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *(f"pod/{name}" for name in names))
 
     def events_of(self, name: str, reason: str) -> list[str]:
-        found = self.kubectl.json("get", "events", "--field-selector", f"involvedObject.name={name},reason={reason}")
-        return [event["message"] for event in found["items"]]
+        events = self.kubectl.json("get", "events", "--field-selector", f"involvedObject.name={name},reason={reason}")
+        return [event["message"] for event in events["items"]]
 
     def refused(self, name: str, message: str) -> None:
         """Wait until the pod is told that no node will do, in these words."""
         wait_until(lambda: any(text.startswith(message) for text in self.events_of(name, "FailedScheduling")))
         assert self.node_of(name) == ""
-        (condition,) = [one for one in self.pod(name)["status"]["conditions"] if one["type"] == "PodScheduled"]
+        (condition,) = [
+            condition for condition in self.pod(name)["status"]["conditions"] if condition["type"] == "PodScheduled"
+        ]
         assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
         assert condition["message"].startswith(message)
 

@@ -36,8 +36,8 @@ def amounts(scene: Scene, name: str) -> Any:
 def test_defaults_are_given_and_bounds_kept(scene: Scene) -> None:
     """[sig-scheduling] LimitRange should create a LimitRange with defaults and ensure pod has those defaults applied.
     [Conformance]"""
-    given = limit_range("limit-range", LEAST, MOST)
-    scene.apply(given)
+    manifest = limit_range("limit-range", LEAST, MOST)
+    scene.apply(manifest)
     item = scene.kubectl.json("get", "limitrange", "limit-range")["spec"]["limits"][0]
     assert (item["min"], item["max"]) == (LEAST, MOST)
     wait_until(lambda: bool(scene.kubectl("get", "limitrange", "limit-range", "-o", "name")))
@@ -53,16 +53,16 @@ def test_defaults_are_given_and_bounds_kept(scene: Scene) -> None:
     }
     refuses(scene, pod("few", {"cpu": "10m"}, {}), "minimum cpu usage per Container is 50m, but request is 10m")
     refuses(scene, pod("many", {}, {"cpu": "600m"}), "maximum cpu usage per Container is 500m, but limit is 600m")
-    given["spec"]["limits"][0]["min"] = {"cpu": "9m", "memory": "49Mi", "ephemeral-storage": "49Gi"}
-    scene.apply(given)
+    manifest["spec"]["limits"][0]["min"] = {"cpu": "9m", "memory": "49Mi", "ephemeral-storage": "49Gi"}
+    scene.apply(manifest)
     scene.apply(pod("few", {"cpu": "10m", "memory": "50Mi", "ephemeral-storage": "50Gi"}, {}))
     refuses(scene, pod("many", {}, {"cpu": "600m"}), "maximum cpu usage per Container is 500m, but limit is 600m")
     scene.kubectl("delete", "limitrange", "limit-range")
     scene.apply(pod("many", {"cpu": "600m"}, {"cpu": "600m"}))
 
 
-def refuses(scene: Scene, made: dict[str, Any], told: str) -> None:
-    assert told in scene.kubectl.fails("apply", "-f", "-", stdin=json.dumps(made))
+def refuses(scene: Scene, manifest: dict[str, Any], message: str) -> None:
+    assert message in scene.kubectl.fails("apply", "-f", "-", stdin=json.dumps(manifest))
 
 
 def test_collections(scene: Scene) -> None:
@@ -76,9 +76,9 @@ def test_collections(scene: Scene) -> None:
         limits = [{"type": "Container", "min": {"cpu": "10m"}}]
         patch = {"metadata": {"labels": {"first": "patched"}}, "spec": {"limits": limits}}
         kubectl("patch", "limitrange", "first", "--type=merge", "-p", json.dumps(patch))
-        found = kubectl.json("get", "limitrange", "first")
-        assert found["metadata"]["labels"]["first"] == "patched"
-        assert found["spec"]["limits"][0]["min"] == {"cpu": "10m"}
+        stored = kubectl.json("get", "limitrange", "first")
+        assert stored["metadata"]["labels"]["first"] == "patched"
+        assert stored["spec"]["limits"][0]["min"] == {"cpu": "10m"}
         kubectl("delete", "limitranges", "-l", "first=patched")
         wait_until(lambda: not kubectl("get", "limitranges", "-o", "name"))
         assert kubectl("get", "limitranges", "-n", other, "-o", "name") == "limitrange/second\n"

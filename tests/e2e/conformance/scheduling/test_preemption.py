@@ -27,9 +27,9 @@ def test_basic_preemption(scene: Scene) -> None:
         assert scene.node_of("preemptor") == NODES[0]
         assert not scene.is_there("low")
         assert scene.is_there("medium")
-        (told,) = scene.events_of("low", "Preempted")
-        assert told.startswith("Preempted by pod ")
-        assert told.endswith(f" on node {NODES[0]}")
+        (output,) = scene.events_of("low", "Preempted")
+        assert output.startswith("Preempted by pod ")
+        assert output.endswith(f" on node {NODES[0]}")
 
 
 def test_preemption_by_a_critical_pod(scene: Scene) -> None:
@@ -60,9 +60,9 @@ def test_the_condition_of_a_victim(scene: Scene) -> None:
         scene.apply(pod("preemptor", cpus=MOST, priority="p-high", nodeSelector=here))
         wait_until(lambda: "deletionTimestamp" in scene.pod("victim")["metadata"])
         conditions = scene.pod("victim")["status"]["conditions"]
-        (found,) = [one for one in conditions if one["type"] == "DisruptionTarget"]
-        assert (found["status"], found["reason"]) == ("True", "PreemptionByScheduler")
-        assert found["message"] == "default-scheduler: preempting to accommodate a higher priority pod"
+        (condition,) = [condition for condition in conditions if condition["type"] == "DisruptionTarget"]
+        assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
+        assert condition["message"] == "default-scheduler: preempting to accommodate a higher priority pod"
         scene.kubectl("patch", "pod", "victim", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
         scene.runs("preemptor")
 
@@ -72,8 +72,8 @@ def test_replica_sets_of_rising_priority(scene: Scene) -> None:
     running path [Conformance]"""
     share, here = CPUS / 10, {"kubernetes.io/hostname": NODES[0]}
     with scene.classes(p1=1, p2=2, p3=3, p4=4):
-        for name, replicas, each in (("rs-pod1", 1, 2), ("rs-pod2", 2, 2), ("rs-pod3", 1, 3)):
-            scene.apply(replica_set(name, replicas, share * each, f"p{name[-1]}", here))
+        for name, replicas, requested in (("rs-pod1", 1, 2), ("rs-pod2", 2, 2), ("rs-pod3", 1, 3)):
+            scene.apply(replica_set(name, replicas, share * requested, f"p{name[-1]}", here))
             wait_until(partial(is_ready, scene, name, replicas))
         scene.apply(replica_set("rs-pod4", 1, share * 4, "p4", here))
         wait_until(lambda: ready(scene, "rs-pod4") == 1)
@@ -106,14 +106,14 @@ def test_priority_classes(scene: Scene) -> None:
     operated with different HTTP methods [Conformance]"""
     kubectl = scene.kubectl
     with scene.classes(p1=1, p2=2):
-        listed = {one["metadata"]["name"]: one["value"] for one in kubectl.json("get", "priorityclasses")["items"]}
+        listed = {obj["metadata"]["name"]: obj["value"] for obj in kubectl.json("get", "priorityclasses")["items"]}
         assert (listed["p1"], listed["p2"]) == (1, 2)
         for name in ("p1", "p2"):
             kubectl("patch", "priorityclass", name, "--type=merge", "-p", '{"description":"patched"}')
-            found = kubectl.json("get", "priorityclass", name)
-            assert found["description"] == "patched"
-            kubectl("replace", "-f", "-", stdin=json.dumps(found | {"description": "updated"}))
+            priority_class = kubectl.json("get", "priorityclass", name)
+            assert priority_class["description"] == "patched"
+            kubectl("replace", "-f", "-", stdin=json.dumps(priority_class | {"description": "updated"}))
             assert kubectl.json("get", "priorityclass", name)["description"] == "updated"
-            told = kubectl.fails("patch", "priorityclass", name, "--type=merge", "-p", '{"value":20}')
-            assert "may not be changed in an update" in told
+            error = kubectl.fails("patch", "priorityclass", name, "--type=merge", "-p", '{"value":20}')
+            assert "may not be changed in an update" in error
             assert kubectl.json("get", "priorityclass", name)["value"] == listed[name]

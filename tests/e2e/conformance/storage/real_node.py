@@ -7,6 +7,8 @@ the first; each test then tells how its own went.
 import asyncio
 import os
 import shutil
+import ssl
+import urllib.request
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +37,17 @@ class RealNode:
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self.client, self.namespace, self.url = cluster.client, namespace, cluster.url
+        self._tls = ssl.create_default_context(cafile=str(cluster.ca))
+        self._tls.load_cert_chain(*cluster.client_certificate)
+
+    async def fetch(self, path: str) -> str:
+        """Return what the API server responds over HTTP."""
+
+        def get() -> str:
+            with urllib.request.urlopen(f"{self.url}{path}", context=self._tls, timeout=60) as response:
+                return str(response.read(), "utf-8")
+
+        return await asyncio.to_thread(get)
 
     async def config_map(self, name: str, namespace: str = "", **content: Any) -> None:
         await self._create(ConfigMap, name, namespace, content)
@@ -96,8 +109,8 @@ class RealNode:
             async for batch in events:
                 for event in batch:
                     if event.type in ("ADDED", "MODIFIED") and holds(event.object):
-                        found: Pod = event.object
-                        return found
+                        pod: Pod = event.object
+                        return pod
         raise AssertionError("the watch has ended")
 
     async def _create(self, kind: type[Any], name: str, namespace: str, content: dict[str, Any]) -> None:
@@ -169,11 +182,11 @@ async def service_account(cluster: Cluster, namespace: str) -> None:
                     return
 
 
-def left_of(cluster_folder: Path, group: str) -> list[str]:
+def left_of(path: Path, group: str) -> list[str]:
     """Mounts below the cluster's folder, and groups of processes of its node."""
     groups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"*{group}") if group]
     groups += [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/{group.strip('/')}") if group]
-    return sorted([*map(str, kernel.mounts_below(cluster_folder)), *groups])
+    return sorted([*map(str, kernel.mounts_below(path)), *groups])
 
 
 @contextmanager

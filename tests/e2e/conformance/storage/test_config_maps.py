@@ -34,8 +34,8 @@ def projected(
 
 async def is_consumable(node: RealNode, make: Make, *, user: int = 0) -> None:
     await node.config_map("m", data=DATA)
-    said = await node.output(f"{LOOK}; id -u", make("m"), securityContext={"runAsUser": user})
-    assert said.splitlines() == ["value-1", "-rw-r--r--", str(user)]
+    output = await node.output(f"{LOOK}; id -u", make("m"), securityContext={"runAsUser": user})
+    assert output.splitlines() == ["value-1", "-rw-r--r--", str(user)]
 
 
 async def has_default_mode(node: RealNode, make: Make) -> None:
@@ -46,21 +46,21 @@ async def has_default_mode(node: RealNode, make: Make) -> None:
 async def has_mappings(node: RealNode, make: Make, *, user: int = 0) -> None:
     await node.config_map("m", data=DATA)
     script = "cat /v/path/to/data-2; echo; ls /v"
-    said = await node.output(script, make("m", MAPPING), securityContext={"runAsUser": user})
-    assert said.splitlines() == ["value-2", "path"]
+    output = await node.output(script, make("m", MAPPING), securityContext={"runAsUser": user})
+    assert output.splitlines() == ["value-2", "path"]
 
 
 async def has_item_mode(node: RealNode, make: Make) -> None:
     await node.config_map("m", data=DATA)
     script = "cat /v/path/to/data-2; echo; stat -L -c %A /v/path/to/data-2"
-    said = await node.output(script, make("m", [{**MAPPING[0], "mode": 0o400}]))
-    assert said.splitlines() == ["value-2", "-r--------"]
+    output = await node.output(script, make("m", [{**MAPPING[0], "mode": 0o400}]))
+    assert output.splitlines() == ["value-2", "-r--------"]
 
 
 async def serves_twice(node: RealNode, make: Make) -> None:
     await node.config_map("m", data=DATA)
-    said = await node.output("cat /a/data-1 /b/data-1", make("m", name="a"), make("m", name="b"))
-    assert said == "value-1value-1"
+    output = await node.output("cat /a/data-1 /b/data-1", make("m", name="a"), make("m", name="b"))
+    assert output == "value-1value-1"
 
 
 async def is_updated(node: RealNode, make: Make) -> None:
@@ -148,8 +148,8 @@ async def test_binary_data(node: RealNode) -> None:
     """[sig-storage] ConfigMap binary data should be reflected in volume [NodeConformance] [Conformance]"""
     raw = bytes([0xDE, 0xCA, 0xFE, 0xBA, 0xD0, 0xFE, 0xFF])
     await node.config_map("m", data=DATA, binaryData={"dump.bin": base64.b64encode(raw).decode()})
-    said = await node.output("cat /v/data-1; echo; od -An -tx1 /v/dump.bin", plain("m"))
-    assert said.splitlines() == ["value-1", " de ca fe ba d0 fe ff"]
+    output = await node.output("cat /v/data-1; echo; od -An -tx1 /v/dump.bin", plain("m"))
+    assert output.splitlines() == ["value-1", " de ca fe ba d0 fe ff"]
 
 
 @together

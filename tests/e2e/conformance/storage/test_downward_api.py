@@ -28,9 +28,9 @@ def resource(name: str, path: str = "value") -> dict[str, Any]:
 
 
 async def tells_name(node: RealNode, make: Make, *, mode: int | None = None, item: int | None = None) -> list[str]:
-    wanted = {**NAME, **({"mode": item} if item is not None else {})}
-    said = await node.output("cat /v/podname; echo; stat -L -c %A /v/podname", make(wanted, mode=mode))
-    name, shown = said.splitlines()
+    file = {**NAME, **({"mode": item} if item is not None else {})}
+    output = await node.output("cat /v/podname; echo; stat -L -c %A /v/podname", make(file, mode=mode))
+    name, shown = output.splitlines()
     assert name == "p"
     return [shown]
 
@@ -40,8 +40,8 @@ async def tells_resource(node: RealNode, make: Make, name: str, value: str) -> N
 
 
 async def tells_allocatable(node: RealNode, make: Make, name: str) -> None:
-    found = quantity.parse((await node.client.of(Node).get(NODE)).status.allocatable[name])
-    assert await node.output("cat /v/value", make(resource(f"limits.{name}"))) == str(found.value())
+    allocatable = quantity.parse((await node.client.of(Node).get(NODE)).status.allocatable[name])
+    assert await node.output("cat /v/value", make(resource(f"limits.{name}"))) == str(allocatable.value())
 
 
 async def is_updated(node: RealNode, make: Make, what: str) -> None:
@@ -206,5 +206,5 @@ async def test_projected_together(node: RealNode) -> None:
         "do cat /v/$f; echo; done"
     )
     volume = {"name": "v", "projected": {"sources": sources}}
-    said = await node.output(script, volume, container={"resources": RESOURCES})
-    assert said.splitlines() == ["p", "secret-value-1", "configmap-value-1", "2", "1", "67108864", "33554432"]
+    output = await node.output(script, volume, container={"resources": RESOURCES})
+    assert output.splitlines() == ["p", "secret-value-1", "configmap-value-1", "2", "1", "67108864", "33554432"]

@@ -12,8 +12,8 @@ _LOOK = "cat /v/file; stat -c %A /v/file"
 async def modes(node: RealNode, volume: dict[str, Any], mode: str, shown: str, *, user: int = 0) -> None:
     """A file of a user's own in the volume keeps its mode."""
     script = f"stat -f -c %T /v; echo content > /v/file; chmod {mode} /v/file; {_LOOK}; stat -c %u /v/file"
-    said = await node.output(script, volume, securityContext={"runAsUser": user})
-    kind, *rest = said.splitlines()
+    output = await node.output(script, volume, securityContext={"runAsUser": user})
+    kind, *rest = output.splitlines()
     assert rest == ["content", shown, str(user)]
     assert (kind == "tmpfs") is (volume is MEMORY)
 
@@ -100,8 +100,8 @@ async def test_mode_of_the_default_medium(node: RealNode) -> None:
 @together
 async def test_mode_of_tmpfs(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes volume on tmpfs should have the correct mode [LinuxOnly] [NodeConformance]"""
-    said = await node.output("stat -c %a /v; stat -f -c %T /v", MEMORY)
-    assert (int(said.split()[0], 8) & 0o777, said.split()[1]) == (0o777, "tmpfs")
+    output = await node.output("stat -c %a /v; stat -f -c %T /v", MEMORY)
+    assert (int(output.split()[0], 8) & 0o777, output.split()[1]) == (0o777, "tmpfs")
 
 
 @together
@@ -119,8 +119,8 @@ async def test_shared_between_containers(node: RealNode) -> None:
         "command": ["sh", "-c", "until cat /v/shareddata.txt > /dev/termination-log; do sleep 0.1; done"],
         "volumeMounts": [{"name": "v", "mountPath": "/v"}],
     }
-    said = await node.output("", DISK, containers=[main, other])
-    assert said == "Hello from the busy-box sub-container"
+    output = await node.output("", DISK, containers=[main, other])
+    assert output == "Hello from the busy-box sub-container"
 
 
 @together

@@ -33,9 +33,9 @@ class Scene:
 
     async def create(self, name: str, **content: Any) -> Any:
         meta = {"name": name, "namespace": self._namespace, "labels": {"e2e": "yes"}}
-        made = await self.objects.create(codec.from_value({"metadata": meta, **content}, self._type))
+        obj = await self.objects.create(codec.from_value({"metadata": meta, **content}, self._type))
         await self._clock.settle()
-        return made
+        return obj
 
     async def get(self, name: str) -> Any:
         await self._clock.settle()
@@ -43,8 +43,8 @@ class Scene:
 
     async def names(self, labels: str = "e2e=yes") -> list[str]:
         await self._clock.settle()
-        found = (await self.objects.list(Selection(namespace=self._namespace, labels=labels))).items
-        return sorted(one.metadata.name for one in found)
+        objects = (await self.objects.list(Selection(namespace=self._namespace, labels=labels))).items
+        return sorted(obj.metadata.name for obj in objects)
 
     async def patch_label(self, name: str, value: str) -> None:
         patch = {"metadata": {"labels": {"word": value}}}
@@ -84,8 +84,8 @@ def play(scenario: Callable[[Callable[..., Scene]], Awaitable[None]]) -> None:
 
 async def lifecycle(scene: Scene, **content: Any) -> None:
     """What all of these kinds have in common."""
-    made = await scene.create("first", **content)
-    assert (await scene.get("first")).metadata.uid == made.metadata.uid
+    created = await scene.create("first", **content)
+    assert (await scene.get("first")).metadata.uid == created.metadata.uid
     await scene.patch_label("first", "patched")
     assert await scene.names("word=patched") == ["first"]
     await scene.delete("first")
@@ -109,14 +109,14 @@ def test_volumes_and_claims() -> None:
     async def scenario(of: Callable[..., Scene]) -> None:
         volumes, claims = of(PersistentVolume), of(PersistentVolumeClaim, "default")
         for name in ("first", "second"):
-            made = await volumes.create(name, spec=volume_spec())
-            wanted = await claims.create(name, spec=claim_spec())
+            volume = await volumes.create(name, spec=volume_spec())
+            claim = await claims.create(name, spec=claim_spec())
             assert await volumes.names() == await claims.names() == [name]
             bound = await claims.get(name)
             assert (bound.status.phase, bound.spec.volumeName) == ("Bound", name)
             assert (bound.metadata.uid, (await volumes.get(name)).metadata.uid) == (
-                wanted.metadata.uid,
-                made.metadata.uid,
+                claim.metadata.uid,
+                volume.metadata.uid,
             )
             if name == "first":
                 for scene in (volumes, claims):
@@ -143,16 +143,19 @@ def test_statuses_of_volumes_and_claims() -> None:
         assert (await volumes.get("v")).status.phase == "Bound"
         condition = {"type": "StatusPatched", "status": "True", "reason": "E2E patchStatus", "message": "Set from e2e"}
         await claims.objects.patch("c", {"status": {"conditions": [condition]}}, "default", subresource="status")
-        assert [one.type for one in (await claims.get("c")).status.conditions] == ["StatusPatched"]
-        said = {"status": {"message": "StatusPatched", "reason": "E2E patchStatus"}}
-        await volumes.objects.patch("v", said, type=PatchType.MERGE, subresource="status")
-        found = await volumes.get("v")
-        assert (found.status.message, found.status.reason) == ("StatusPatched", "E2E patchStatus")
+        assert [condition.type for condition in (await claims.get("c")).status.conditions] == ["StatusPatched"]
+        fields = {"status": {"message": "StatusPatched", "reason": "E2E patchStatus"}}
+        await volumes.objects.patch("v", fields, type=PatchType.MERGE, subresource="status")
+        volume = await volumes.get("v")
+        assert (volume.status.message, volume.status.reason) == ("StatusPatched", "E2E patchStatus")
         changed = copy_of(await claims.get("c"))
         changed.status.conditions.append(PersistentVolumeClaimCondition(type="StatusUpdated", status="True"))
         await claims.objects.update_status(changed)
-        assert [one.type for one in (await claims.get("c")).status.conditions] == ["StatusPatched", "StatusUpdated"]
-        changed = copy_of(found)
+        assert [condition.type for condition in (await claims.get("c")).status.conditions] == [
+            "StatusPatched",
+            "StatusUpdated",
+        ]
+        changed = copy_of(volume)
         changed.status.reason = "E2E updateStatus"
         await volumes.objects.update_status(changed)
         assert (await volumes.get("v")).status.reason == "E2E updateStatus"
@@ -206,9 +209,9 @@ def test_volumes_inside_pods() -> None:
         await drivers.create("inline.example.com", spec={"volumeLifecycleModes": ["Ephemeral"]})
         volume = {"name": "v", "csi": {"driver": "inline.example.com", "volumeAttributes": {"size": "1"}}}
         container = {"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
-        made = await pods.create("p", spec={"containers": [container], "volumes": [volume]})
-        for found in (made, await pods.get("p")):
-            [source] = [each.csi for each in found.spec.volumes if each.csi is not None]
+        pod = await pods.create("p", spec={"containers": [container], "volumes": [volume]})
+        for present in (pod, await pods.get("p")):
+            [source] = [volume.csi for volume in present.spec.volumes if volume.csi is not None]
             assert (source.driver, source.volumeAttributes) == ("inline.example.com", {"size": "1"})
         await pods.patch_label("p", "patched")
         assert await pods.names("word=patched") == ["p"]
@@ -247,9 +250,9 @@ def test_statuses_of_attachments() -> None:
         await attachments.patch_label("a", "patched")
         assert (await attachments.get("a")).status.attached is False
         await attachments.objects.patch("a", {"status": {"attached": True}}, subresource="status")
-        found = await attachments.get("a")
-        assert found.status.attached is True
-        changed = copy_of(found)
+        attachment = await attachments.get("a")
+        assert attachment.status.attached is True
+        changed = copy_of(attachment)
         changed.status.attached = False
         await attachments.objects.update_status(changed)
         assert (await attachments.get("a")).status.attached is False

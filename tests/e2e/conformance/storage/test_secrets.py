@@ -46,21 +46,21 @@ async def serves_a_group(node: RealNode, make: Make) -> None:
     """A user who is neither root nor owner, by way of the pod's group."""
     await node.secret("s", stringData=DATA)
     security = {"runAsUser": 1000, "fsGroup": 1001}
-    said = await node.output(f"{LOOK}; stat -L -c %g /v/data-1", make("s", mode=0o440), securityContext=security)
-    assert said.splitlines() == ["value-1", "-r--r-----", "1001"]
+    output = await node.output(f"{LOOK}; stat -L -c %g /v/data-1", make("s", mode=0o440), securityContext=security)
+    assert output.splitlines() == ["value-1", "-r--r-----", "1001"]
 
 
 async def has_mappings(node: RealNode, make: Make, mode: int | None, shown: str) -> None:
     await node.secret("s", stringData=DATA)
     item = {**MAPPING[0], **({"mode": mode} if mode is not None else {})}
-    said = await node.output("cat /v/new-path-data-1; echo; stat -L -c %A /v/new-path-data-1", make("s", [item]))
-    assert said.splitlines() == ["value-1", shown]
+    output = await node.output("cat /v/new-path-data-1; echo; stat -L -c %A /v/new-path-data-1", make("s", [item]))
+    assert output.splitlines() == ["value-1", shown]
 
 
 async def serves_twice(node: RealNode, make: Make) -> None:
     await node.secret("s", stringData=DATA)
-    said = await node.output("cat /a/data-1 /b/data-1", make("s", name="a"), make("s", name="b"))
-    assert said == "value-1value-1"
+    output = await node.output("cat /a/data-1 /b/data-1", make("s", name="a"), make("s", name="b"))
+    assert output == "value-1value-1"
 
 
 async def follows_optional_ones(node: RealNode, make: Make) -> None:

@@ -17,16 +17,16 @@ async def read(node: RealNode, volume: dict[str, Any], subpath: str, target: str
 async def test_secret(node: RealNode) -> None:
     """[sig-storage] Subpath Atomic writer volumes should support subpaths with secret pod [Conformance]"""
     await node.secret("s", stringData=CONTENT)
-    said = await read(node, {"name": "v", "secret": {"secretName": "s"}}, "secret-key")
-    assert said.splitlines() == ["secret content"] * 2
+    output = await read(node, {"name": "v", "secret": {"secretName": "s"}}, "secret-key")
+    assert output.splitlines() == ["secret content"] * 2
 
 
 @together
 async def test_config_map(node: RealNode) -> None:
     """[sig-storage] Subpath Atomic writer volumes should support subpaths with configmap pod [Conformance]"""
     await node.config_map("m", data=CONTENT)
-    said = await read(node, {"name": "v", "configMap": {"name": "m"}}, "configmap-key")
-    assert said.splitlines() == ["configmap content"] * 2
+    output = await read(node, {"name": "v", "configMap": {"name": "m"}}, "configmap-key")
+    assert output.splitlines() == ["configmap content"] * 2
 
 
 @together
@@ -35,16 +35,16 @@ async def test_a_file_that_is_there(node: RealNode) -> None:
     existing file [Conformance]"""
     await node.config_map("m", data=CONTENT)
     volume = {"name": "v", "configMap": {"name": "m"}}
-    said = await read(node, volume, "configmap-key", "/etc/resolv.conf")
-    assert said.splitlines() == ["configmap content"] * 2
+    output = await read(node, volume, "configmap-key", "/etc/resolv.conf")
+    assert output.splitlines() == ["configmap content"] * 2
 
 
 @together
 async def test_downward_api(node: RealNode) -> None:
     """[sig-storage] Subpath Atomic writer volumes should support subpaths with downward pod [Conformance]"""
     item = {"path": "downward/podname", "fieldRef": {"fieldPath": "metadata.name"}}
-    said = await read(node, {"name": "v", "downwardAPI": {"items": [item]}}, "downward/podname")
-    assert said.splitlines() == ["p", "p"]
+    output = await read(node, {"name": "v", "downwardAPI": {"items": [item]}}, "downward/podname")
+    assert output.splitlines() == ["p", "p"]
 
 
 @together
@@ -53,5 +53,5 @@ async def test_projected(node: RealNode) -> None:
     await node.config_map("m", data=CONTENT)
     item = {"key": "configmap-key", "path": "projected/configmap-key"}
     source = {"sources": [{"configMap": {"name": "m", "items": [item]}}]}
-    said = await read(node, {"name": "v", "projected": source}, "projected/configmap-key")
-    assert said.splitlines() == ["configmap content"] * 2
+    output = await read(node, {"name": "v", "projected": source}, "projected/configmap-key")
+    assert output.splitlines() == ["configmap content"] * 2
