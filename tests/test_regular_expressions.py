@@ -43,7 +43,7 @@ SLOW_S = 0.02
 
 
 @dataclass(frozen=True)
-class Found:
+class Expression:
     """A pattern in the source."""
 
     place: str
@@ -97,7 +97,7 @@ def _methods_of_names(tree: ast.Module) -> dict[int, str]:
     return patterns
 
 
-def patterns() -> Iterator[Found]:
+def patterns() -> Iterator[Expression]:
     for path, _, call, method in calls():
         place = str(path.relative_to(SOURCE))
         module = importlib.import_module(".".join(path.relative_to(SOURCE).with_suffix("").parts))
@@ -116,12 +116,12 @@ def patterns() -> Iterator[Found]:
                 raise AssertionError(f"{place}:{call.lineno}: a pattern that is known only at run time")
             continue
         flags = next((value for value in arguments[1:] if isinstance(value, re.RegexFlag)), 0)
-        yield Found(place, call.lineno, arguments[0], int(flags), method)
+        yield Expression(place, call.lineno, arguments[0], int(flags), method)
     names = importlib.import_module("sampan.api.names")
     for rule in vars(names).values():
         matcher = getattr(getattr(rule, "_match", None), "__self__", None)
         if isinstance(matcher, re.Pattern):
-            yield Found("sampan/api/names.py", 0, matcher.pattern, 0, "fullmatch")
+            yield Expression("sampan/api/names.py", 0, matcher.pattern, 0, "fullmatch")
 
 
 # -- texts that are made for a pattern -------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def _is_member(member: Any, char: str) -> bool:
 # -- time --------------------------------------------------------------------------------------------------------------
 
 
-def slow_text(expression: Found) -> str:
+def slow_text(expression: Expression) -> str:
     """A text on which the pattern takes more than linear time; empty if none was found."""
     compiled = re.compile(expression.pattern, expression.flags)
     for prefix, repeated in attacks(expression.pattern, expression.flags):
@@ -280,7 +280,7 @@ def _time(compiled: re.Pattern[Any], method: str, text: str) -> float:
     ],
 )
 def test_a_pattern_that_is_slow_is_found(pattern: str, method: str) -> None:
-    assert slow_text(Found("here", 0, pattern, re.DOTALL, method))
+    assert slow_text(Expression("here", 0, pattern, re.DOTALL, method))
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_pattern_that_is_slow_is_found(pattern: str, method: str) -> None:
     [(r"[a-z]+(?:-[a-z]+)*", "fullmatch"), (r"(?>a+)b", "match"), (r"%(?![0-9A-F]{2})", "search")],
 )
 def test_a_pattern_that_is_fast_is_not(pattern: str, method: str) -> None:
-    assert not slow_text(Found("here", 0, pattern, re.DOTALL, method))
+    assert not slow_text(Expression("here", 0, pattern, re.DOTALL, method))
 
 
 def test_every_pattern_of_the_source_takes_linear_time() -> None:

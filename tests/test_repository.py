@@ -212,6 +212,17 @@ def test_names_say_what_things_are(repository: Path) -> None:
     assert modules + names == []
 
 
+def test_names_in_tests_say_what_things_are(repository: Path) -> None:
+    tests = repository / "tests"
+    names = [
+        f"{path}:{line}: {name}"
+        for path in tests.rglob("*.py")
+        for line, name, _ in _defined_names(ast.parse(path.read_bytes()))
+        if _is_banned_name(name) and "inject" not in name.lower()
+    ]
+    assert names == []
+
+
 def test_public_classes_have_different_names(repository: Path) -> None:
     source, where = repository / "src/sampan", defaultdict(list)
     for path in source.rglob("*.py"):

@@ -16,7 +16,7 @@ TIME = re.compile(r"<(time|\w*Time|\w*Timestamp)>")
 
 
 @dataclass(frozen=True)
-class Answer:
+class RecordedResponse:
     scenario: str
     step: int
     request: str
@@ -33,13 +33,15 @@ class Answer:
         return copied
 
 
-def answers(shared: Path) -> Iterator[Answer]:
+def recorded_responses(shared: Path) -> Iterator[RecordedResponse]:
     """Every recorded answer, in order."""
     for path in sorted((shared / "golden/recorded").glob("*.json")):
         scenario = yaml.load((shared / f"golden/scenarios/{path.stem}.yaml").read_text(), Loader=yaml.CSafeLoader)
         for step in json.loads(path.read_text()):
             ignored = tuple(scenario["steps"][step["step"]].get("ignore") or ())
-            yield Answer(path.stem, step["step"], step["request"], step["status"], filled(step["body"]), ignored)
+            yield RecordedResponse(
+                path.stem, step["step"], step["request"], step["status"], filled(step["body"]), ignored
+            )
 
 
 def filled(value: Any, key: str = "") -> Any:

@@ -26,7 +26,7 @@ from sampan.api.types import (
     resource_v1beta1,
 )
 from sampan.api.types.base import Object, Struct
-from tests.api.recordings import answers
+from tests.api.recordings import recorded_responses
 from tests.api.schema_values import values
 
 
@@ -38,7 +38,7 @@ def canonical(kind: type[Struct]) -> st.SearchStrategy[Any]:
 def recorded(shared: Path, version: str, name: str, kind: type[Object]) -> list[Any]:
     """The recorded autoscalers of that name, in order."""
     path = f"/apis/autoscaling/{version}/"
-    bodies = [a.body for a in answers(shared) if a.scenario == "hpas-versions" and path in a.request]
+    bodies = [a.body for a in recorded_responses(shared) if a.scenario == "hpas-versions" and path in a.request]
     named = [b for b in bodies if b.get("kind") == "HorizontalPodAutoscaler" and b["metadata"]["name"] == name]
     return [codec.decode(json.dumps(body).encode(), kind)[0] for body in named]
 
@@ -117,7 +117,7 @@ def metrics(draw: st.DrawFn, part: str) -> list[Any]:
 
 
 @given(
-    wanted=metrics("target"),
+    targets=metrics("target"),
     current=metrics("current"),
     cpu=st.none() | st.integers(1, 100),
     behavior=values(schemas.definition("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior")),
@@ -125,14 +125,16 @@ def metrics(draw: st.DrawFn, part: str) -> list[Any]:
         schemas.definition("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus").properties["conditions"]
     ),
 )
-def test_autoscalers_there_and_back(wanted: Any, current: Any, cpu: int | None, behavior: Any, conditions: Any) -> None:
+def test_autoscalers_there_and_back(
+    targets: Any, current: Any, cpu: int | None, behavior: Any, conditions: Any
+) -> None:
     if cpu is not None:
         target = {"type": "Utilization", "averageUtilization": cpu}
-        wanted = [*wanted, {"type": "Resource", "resource": {"name": "cpu", "target": target}}]
-    assume(wanted)
+        targets = [*targets, {"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    assume(targets)
     value = {
         "metadata": {"name": "a", "annotations": {"mine": "x"}},
-        "spec": {"metrics": wanted, "maxReplicas": 5, "behavior": behavior or None},
+        "spec": {"metrics": targets, "maxReplicas": 5, "behavior": behavior or None},
         "status": {"currentMetrics": current, "desiredReplicas": 2, "conditions": conditions},
     }
     v2 = codec.from_value(value, autoscaling_v2.HorizontalPodAutoscaler)

@@ -13,14 +13,14 @@ from sampan.api.scheme import type_for
 from sampan.api.types.base import Struct
 from sampan.api.types.meta_v1 import ObjectMeta, WatchEvent
 from sampan.api.types.version import Info
-from tests.api.recordings import answers
+from tests.api.recordings import recorded_responses
 
 
 class Walk:
     """Sends values through decoding and encoding, and counts what it saw."""
 
     def __init__(self) -> None:
-        self.seen = Counter[str]()
+        self.counts = Counter[str]()
 
     def again(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -28,7 +28,7 @@ class Walk:
         if isinstance(value, dict) and "gitVersion" in value:
             return self.typed(value, Info)
         if not isinstance(value, dict) or "kind" not in value:
-            self.seen["other"] += 1
+            self.counts["other"] += 1
             return value
         kind = type_of(value)
         shown = self.custom(value) if kind is None else self.typed(value, kind)
@@ -37,20 +37,20 @@ class Walk:
         return shown
 
     def event(self, event: dict[str, Any]) -> Any:
-        self.seen["events"] += 1
+        self.counts["events"] += 1
         shown = self.typed(event, WatchEvent)
         return {**shown, "object": self.again(event["object"])}
 
     def typed(self, value: dict[str, Any], kind: type[Struct]) -> Any:
-        self.seen["typed"] += 1
-        self.seen["items"] += len(value.get("items") or ())
+        self.counts["typed"] += 1
+        self.counts["items"] += len(value.get("items") or ())
         obj, strict = codec.decode(json.dumps(value).encode(), kind)
         assert not strict
         assert isinstance(obj, kind)
         return json.loads(codec.encode(obj))
 
     def custom(self, value: dict[str, Any]) -> Any:
-        self.seen["custom"] += 1
+        self.counts["custom"] += 1
         is_list = "continue" in value["metadata"] or "items" in value
         for item in (
             value.get("items", []) if is_list else [value]
@@ -69,7 +69,7 @@ def type_of(value: dict[str, Any]) -> type[Struct] | None:
 
 def test_objects_of_a_real_server_come_back_the_same(shared_dir: Path) -> None:
     walk, steps, faults = Walk(), 0, []
-    for response in answers(shared_dir):
+    for response in recorded_responses(shared_dir):
         steps += 1
         where = f"{response.scenario} step {response.step} ({response.request})"
         try:
@@ -81,7 +81,7 @@ def test_objects_of_a_real_server_come_back_the_same(shared_dir: Path) -> None:
             faults.append(f"{where}: {first_difference(response.body, again)}")
     assert not faults, "\n".join(faults)
     assert steps == 2793
-    assert walk.seen == {"typed": 2887, "items": 286, "events": 140, "custom": 96, "other": 80}
+    assert walk.counts == {"typed": 2887, "items": 286, "events": 140, "custom": 96, "other": 80}
 
 
 def first_difference(expected: Any, actual: Any, path: str = "") -> str:

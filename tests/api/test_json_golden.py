@@ -53,7 +53,7 @@ def exchanges(shared: Path) -> Iterator[Exchange]:
             )
 
 
-def said(scheme: Scheme, exchange: Exchange, schema: Schema | None) -> str:
+def decoding_error(scheme: Scheme, exchange: Exchange, schema: Schema | None) -> str:
     """The codec's words about a body: an error, or the strict errors."""
     route = scheme.resolve(exchange.path)
     kind = None
@@ -97,7 +97,7 @@ def test_refusals_have_the_same_messages(shared_dir: Path) -> None:
         refused = REFUSED.fullmatch(exchange.message)
         if refused is None or any(word in refused[3] for word in ELSEWHERE):
             continue
-        message = said(scheme, exchange, schema_for(schemas, exchange.path))
+        message = decoding_error(scheme, exchange, schema_for(schemas, exchange.path))
         expected = re.sub(r"<time>", lambda _: "…", refused[3])
         if re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?", "…", message) != expected:
             faults.append(f"{exchange.where}: wanted {expected}, found {message}")
@@ -113,7 +113,9 @@ def test_warnings_name_the_same_fields(shared_dir: Path) -> None:
         if not expected:
             continue
         compared += 1
-        message = said(scheme, exchange, schema_for(schemas, exchange.path)).removeprefix("strict decoding error: ")
+        message = decoding_error(scheme, exchange, schema_for(schemas, exchange.path)).removeprefix(
+            "strict decoding error: "
+        )
         if message != ", ".join(expected):
             faults.append(f"{exchange.where}: wanted {expected}, found {message}")
     assert not faults, "\n".join(faults)

@@ -64,7 +64,7 @@ def causes(value: Any) -> Iterator[str]:
             yield from causes(inner)
 
 
-def recorded_faults(shared: Path) -> set[tuple[str, str]]:
+def recorded_errors(shared: Path) -> set[tuple[str, str]]:
     """Values and what the real server found wrong with them."""
     errors = set()
     for path in sorted((shared / "golden" / "recorded").glob("*.json")):
@@ -89,7 +89,7 @@ def is_found(value: str, fault: str) -> bool:
 
 
 def test_every_recorded_error_of_a_name_is_reported(shared_dir: Path) -> None:
-    recorded = {(value, fault) for value, fault in recorded_faults(shared_dir) if OURS.search(fault)}
+    recorded = {(value, fault) for value, fault in recorded_errors(shared_dir) if OURS.search(fault)}
     assert len(recorded) > 40
     assert {pair for pair in recorded if not is_found(*pair)} == set()
 

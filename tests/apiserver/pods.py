@@ -32,5 +32,5 @@ def container(**fields: Any) -> dict[str, Any]:
     return {"containers": [{**CONTAINER, **fields}]}
 
 
-def faults_of(spec: dict[str, Any], **metadata: Any) -> list[str]:
+def errors_of(spec: dict[str, Any], **metadata: Any) -> list[str]:
     return [str(fault) for fault in validate_pod_create(defaulted(spec, **metadata))]

@@ -22,7 +22,7 @@ class Service:
     def __init__(self, *deeds: Any) -> None:
         self.deeds, self.count = deeds, 0
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
         deed = self.deeds[min(self.count, len(self.deeds) - 1)]
         self.count += 1
         if deed == "cut":
@@ -35,9 +35,9 @@ class Service:
         return web.json_response(deed)
 
 
-def asked(tmp_path: Path, service: Service, timeout_s: float = 60) -> dict[str, Any]:
+def review(tmp_path: Path, service: Service, timeout_s: float = 60) -> dict[str, Any]:
     async def main() -> dict[str, Any]:
-        async with outside(tmp_path, service.answer) as there:
+        async with outside(tmp_path, service.respond) as there:
             retry_policy = RetryPolicy(timeout_s=timeout_s, attempts=3, pause_s=0.001)
             reviewer = RemoteReviewer(there.access(), retry_policy=retry_policy)
             try:
@@ -51,18 +51,18 @@ def asked(tmp_path: Path, service: Service, timeout_s: float = 60) -> dict[str, 
 @pytest.mark.parametrize("code", [429, 500, 504])
 def test_what_may_pass_is_tried_again(tmp_path: Path, code: int) -> None:
     service = Service(web.Response(status=code), GOOD)
-    assert asked(tmp_path, service) == {"authenticated": True}
+    assert review(tmp_path, service) == {"authenticated": True}
     assert service.count == 2
 
 
 def test_a_service_that_says_when_to_come_again(tmp_path: Path) -> None:
     service = Service(web.Response(status=503, headers={"Retry-After": "1"}), GOOD)
-    assert asked(tmp_path, service) == {"authenticated": True}
+    assert review(tmp_path, service) == {"authenticated": True}
 
 
 def test_a_connection_that_breaks(tmp_path: Path) -> None:
     service = Service("cut", GOOD)
-    assert asked(tmp_path, service) == {"authenticated": True}
+    assert review(tmp_path, service) == {"authenticated": True}
     assert service.count == 2
 
 
@@ -77,14 +77,14 @@ def test_a_connection_that_breaks(tmp_path: Path) -> None:
 def test_what_will_not_pass_is_not(tmp_path: Path, deed: Any, fault: str) -> None:
     service = Service(deed)
     with pytest.raises(ReviewFailed, match=fault):
-        asked(tmp_path, service)
+        review(tmp_path, service)
     assert service.count == 1
 
 
 def test_a_service_that_does_not_answer(tmp_path: Path) -> None:
     service = Service("wait")
     with pytest.raises(ReviewFailed, match="timeout"):
-        asked(tmp_path, service, timeout_s=2)
+        review(tmp_path, service, timeout_s=2)
     assert service.count == 1
 
 

@@ -45,7 +45,7 @@ async def webhook_server(
     context.load_cert_chain(file)
     server = WebhookServer(0, ca.certificate)
 
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
         review = msgspec.json.decode(await request.read())
         if server.hangs_up and request.transport is not None:
             server.hangs_up = False
@@ -63,7 +63,7 @@ async def webhook_server(
         }
         return web.Response(body=msgspec.json.encode(body), content_type="application/json")
 
-    runner = web.ServerRunner(web.Server(answer))
+    runner = web.ServerRunner(web.Server(handle))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     server.port = runner.addresses[0][1]

@@ -67,10 +67,10 @@ class Sampan:
                 process.wait(TIMEOUT_S)
 
     def note(self, name: str = "sampan") -> dict[str, Any]:
-        note: dict[str, Any] = json.loads((self.folder(name) / "running.json").read_text())
+        note: dict[str, Any] = json.loads((self.directory(name) / "running.json").read_text())
         return note
 
-    def folder(self, name: str = "sampan") -> Path:
+    def directory(self, name: str = "sampan") -> Path:
         return self.home / "clusters" / name
 
 

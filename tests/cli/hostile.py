@@ -39,14 +39,14 @@ class Reply:
 class HostileCluster:
     sampan: Sampan
     port: int
-    folder: Path
+    directory: Path
     files: Path
     """Where certificates of tests are written."""
     _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict)
 
     @property
     def pki(self) -> Pki:
-        return Pki(self.folder / "pki")
+        return Pki(self.directory / "pki")
 
     def context(self, name: str) -> ssl.SSLContext:
         """Return the TLS context of a client with a certificate of the cluster's PKI or of `issue`."""
@@ -115,7 +115,7 @@ def hostile_cluster(home: Path, *words: str) -> Iterator[HostileCluster]:
     where = ("--secure-port", str(port), "--bind-address", "127.0.0.1", "--token-auth-file", str(tokens))
     sampan("up", "--detach", *where, "--basic-auth-file", str(passwords), *words)
     try:
-        yield HostileCluster(sampan, port, sampan.folder(), files)
+        yield HostileCluster(sampan, port, sampan.directory(), files)
     finally:
         sampan("down")
 

@@ -177,20 +177,20 @@ class TestAFailedStart:
     def test_leaves_no_directory(self, sampan: Sampan, words: list[str]) -> None:
         error = sampan.fails("up", "--bind-address", "203.0.113.5", *words)
         assert error == "Error: --bind-address: 203.0.113.5:6443 is not an address of this machine\n"
-        assert not sampan.folder().parent.exists()
+        assert not sampan.directory().parent.exists()
         assert sampan("status") == "no clusters; `sampan up` starts one\n"
 
     def test_leaves_a_directory_that_was_there(self, sampan: Sampan) -> None:
-        sampan.folder().mkdir(parents=True)
+        sampan.directory().mkdir(parents=True)
         sampan.fails("up", "--bind-address", "203.0.113.5")
-        assert sampan.folder().is_dir()
+        assert sampan.directory().is_dir()
 
     def test_leaves_the_data_of_an_earlier_one(self, sampan: Sampan) -> None:
         with sampan.running("up", "--secure-port", str(free_port()), "--nodes", "0") as process:
             assert process.stdout is not None
             assert any("sampan is ready" in line for line in process.stdout)
         sampan.fails("up", "--bind-address", "203.0.113.5")
-        assert (sampan.folder() / "state.db").exists()
+        assert (sampan.directory() / "state.db").exists()
 
 
 class TestDirectoriesOfOthers:
@@ -201,7 +201,7 @@ class TestDirectoriesOfOthers:
         """A cluster that the user of the commands may not look into."""
         if os.geteuid() != 0 or not shutil.which("setpriv"):
             pytest.skip("needs root and setpriv")
-        where = fill_cluster(sampan.folder("theirs"))
+        where = fill_cluster(sampan.directory("theirs"))
         where.chmod(0o700)
         os.chown(where, 65534, 65534)
         sampan.prefix = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]

@@ -67,7 +67,7 @@ def _wait_until_started(process: "subprocess.Popen[str]") -> None:
     assert any(line.startswith("  try ") for line in process.stdout)
 
 
-def _answers(url: str) -> None:
+def _check_health(url: str) -> None:
     """Until the server answers, ready or not."""
     while True:
         try:
@@ -105,7 +105,7 @@ def test_on_a_full_disk_objects_can_be_deleted_and_nothing_is_lost(sampan: Sampa
         process.send_signal(signal.SIGKILL)
         process.wait()
     with _cluster(sampan, small_disk, free_port()) as (url, process):
-        _answers(url)
+        _check_health(url)
         assert _names(url) == created
         for name in created:
             assert _send(f"{url}{MAPS}/{name}", "DELETE")[0] == 200

@@ -344,7 +344,7 @@ def test_no_component_is_an_administrator(cluster: HostileCluster) -> None:
     cluster.wait_for(
         "/apis/apps/v1/namespaces/team/deployments/d", lambda deployment: deployment["status"].get("readyReplicas") == 2
     )
-    lines = (Path(cluster.folder).parent.parent / "audit.log").read_text().splitlines()
+    lines = (Path(cluster.directory).parent.parent / "audit.log").read_text().splitlines()
     users = {event["user"]["username"]: event["user"].get("groups", []) for event in map(json.loads, lines)}
     masters = {name for name, groups in users.items() if "system:masters" in groups}
     assert masters <= {"kubernetes-admin", "system:apiserver"}

@@ -65,7 +65,7 @@ def machine(network: Machines, tmp_path: Path) -> Iterator[Machine]:
     """A machine in the subnet of the server, which has not joined yet."""
     machine = Machine(tmp_path / "b", network.add("b", NEAR))
     yield machine
-    if machine.sampan.folder().exists():
+    if machine.sampan.directory().exists():
         machine.sampan.run("leave")
 
 
@@ -81,7 +81,7 @@ def server(network: Machines, tmp_path: Path) -> Iterator[Machine]:
 
 
 def kubectl(server: Machine, *words: str) -> str:
-    admin = str(server.sampan.folder() / "admin.kubeconfig")
+    admin = str(server.sampan.directory() / "admin.kubeconfig")
     return server.sampan("kubectl", "--kubeconfig", admin, *words)
 
 
@@ -137,7 +137,7 @@ def is_forbidden(machine: Machine, verb: str, what: str) -> bool:
     group = "apis/discovery.k8s.io" if "." in resource else "api"
     namespace = "" if resource == "node" else "/namespaces/kube-system"
     path = f"/{group}/v1{namespace}/{resource.partition('.')[0].removesuffix('s')}s" + (f"/{name}" if name else "")
-    (certificate,) = machine.sampan.folder().rglob("kubelet-client-current.pem")
+    (certificate,) = machine.sampan.directory().rglob("kubelet-client-current.pem")
     method = {"create": "POST", "get": "GET", "delete": "DELETE"}[verb]
     body = ["--data", "{}", "--header", "Content-Type: application/json"] if verb == "create" else []
     argv = ["curl", "-sk", "--cert", str(certificate), "-X", method, *body, f"https://{SERVER}{path}"]
@@ -169,7 +169,7 @@ def test_pods_of_joined_machines_reach_each_other(
     assert "machine-b" in machine.sampan("leave")
     assert "machine-b" not in kubectl(server, "get", "nodes")
     assert machine.links() == {"lo", "eth0"}
-    assert not machine.sampan.folder().exists()
+    assert not machine.sampan.directory().exists()
 
 
 def test_a_machine_joins_once_and_needs_no_token_afterwards(
@@ -179,7 +179,7 @@ def test_a_machine_joins_once_and_needs_no_token_afterwards(
     join(machine, token)
     assert "already running" in machine.sampan("join")
     secret = token.read_text().split("@")[0]
-    for file in machine.sampan.folder().rglob("*"):
+    for file in machine.sampan.directory().rglob("*"):
         assert not file.is_file() or secret not in file.read_bytes().decode("latin-1"), file
     assert "machine-b" in machine.sampan("status")
     machine.sampan("down")
@@ -189,7 +189,7 @@ def test_a_machine_joins_once_and_needs_no_token_afterwards(
     other = Machine(tmp_path / "c", network.add("c", "10.77.0.3/24"))
     refusal = other.sampan.fails("join", SERVER, "--token-file", str(token), "--node-name", "machine-c")
     assert "token" in refusal
-    assert not other.sampan.folder().exists()
+    assert not other.sampan.directory().exists()
     network.give_address(machine.space, "10.77.0.9/24")
     wait_until(lambda: "10.77.0.9" in kubectl(server, "get", "nodes", "-o", "wide"), poll_s=0.5)
     machine.sampan("leave", "--drain")
@@ -206,4 +206,4 @@ def test_what_is_wrong_is_explained(server: Machine, machine: Machine, tmp_path:
     wrong.write_text(token.read_text().split("@")[0] + f"@sha256:{'0' * 64}")
     assert "Nothing was sent" in machine.sampan.fails("join", SERVER, "--token-file", str(wrong))
     assert "has not joined" in machine.sampan.fails("leave")
-    assert not machine.sampan.folder().exists()
+    assert not machine.sampan.directory().exists()

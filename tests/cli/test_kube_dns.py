@@ -9,13 +9,13 @@ import pytest
 from sampan.kubelet.agent.machine import own_addresses
 from tests.cli.command import TIMEOUT_S, Sampan
 from tests.eventually import wait_until
-from tests.network.dns.objects import answers
+from tests.network.dns.objects import answer_texts
 from tests.ports import free_port
 
 
 def test_services_are_served_by_a_separate_process(sampan: Sampan) -> None:
     sampan("up", "--detach", "--secure-port", str(free_port()), "--store", "memory", "--nodes", "0")
-    kubeconfig, port, address = sampan.folder() / "admin.kubeconfig", free_port(), own_addresses()[0]
+    kubeconfig, port, address = sampan.directory() / "admin.kubeconfig", free_port(), own_addresses()[0]
     command = (
         *("kube-dns", "--kubeconfig", str(kubeconfig), "--dns-port", str(port), "--bind-address", address),
         *("--service-cluster-ip-range", "10.96.0.0/16", "--resolv-conf", "/dev/null"),
@@ -41,7 +41,7 @@ def test_services_are_served_by_a_separate_process(sampan: Sampan) -> None:
 
 def _resolve(address: str, port: int, name: str) -> list[str]:
     try:
-        return answers(dns.query.udp(dns.message.make_query(name, "A"), address, port=port, timeout=5))
+        return answer_texts(dns.query.udp(dns.message.make_query(name, "A"), address, port=port, timeout=5))
     except (OSError, dns.exception.Timeout) as error:
         return [repr(error)]
 

@@ -25,7 +25,7 @@ async def mirrors(client: Client, *names: str) -> None:
     await eventually(are_running, poll_s=0.05)
 
 
-async def told(client: Client) -> None:
+async def check_node(client: Client) -> None:
     node = await client.of(Node).get(NODE)
     assert node.metadata.labels["zone"] == "a"
     assert ("old", "yes", "NoSchedule") in [(taint.key, taint.value, taint.effect) for taint in node.spec.taints]
@@ -44,7 +44,7 @@ def test_a_node_of_old(sampan: Sampan, tmp_path: Path) -> None:
         words += ["--node-labels", "zone=a", "--register-with-taints", "old=yes:NoSchedule"]
         with running_kubelet(sampan, tmp_path / "root", *words):
             cluster.run(mirrors(cluster.client, "own", "fetched"), timeout_s=90)
-            cluster.run(told(cluster.client))
+            cluster.run(check_node(cluster.client))
             site.text = manifest("other")
             (directory / "own.json").unlink()
             cluster.run(mirrors(cluster.client, "other"), timeout_s=90)

@@ -41,7 +41,7 @@ def ca_of(admin: Path, path: Path) -> Path:
     return path
 
 
-def asked(admin: Path, work: Callable[[Client], Awaitable[None]]) -> None:
+def run_as_admin(admin: Path, work: Callable[[Client], Awaitable[None]]) -> None:
     """Carried out with all rights."""
 
     async def main() -> None:
@@ -118,18 +118,18 @@ def test_a_node_joins_with_a_token(sampan: Sampan, tmp_path: Path) -> None:
     server, port, written = str(free_port()), str(free_port()), tmp_path / "kubelet.conf"
     components = ("--components", "apiserver,controllers", "--enable-bootstrap-token-auth")
     sampan("up", "--detach", "--secure-port", server, "--bind-address", "127.0.0.1", *components)
-    admin = sampan.folder() / "admin.kubeconfig"
-    asked(admin, open_the_door)
+    admin = sampan.directory() / "admin.kubeconfig"
+    run_as_admin(admin, open_the_door)
     root = tmp_path / "root"
     words = ["--kubeconfig", str(written), "--hostname-override", NODE, "--rotate-server-certificates"]
     words += ["--address", "127.0.0.1", "--port", port]
     joining = ("--bootstrap-kubeconfig", str(bootstrap_config(admin, tmp_path / "bootstrap.conf")))
     with running_kubelet(sampan, root, *words, *joining):
-        asked(admin, registered)
-        asked(admin, approve_serving)
+        run_as_admin(admin, registered)
+        run_as_admin(admin, approve_serving)
         assert served(f"https://127.0.0.1:{port}/pods", ca_of(admin, tmp_path / "ca.crt")) == 401
     user = yaml.safe_load(written.read_text())["users"][0]["user"]
     assert user["client-certificate"] == str(root / "pki" / "kubelet-client-current.pem")
-    asked(admin, removed)
+    run_as_admin(admin, removed)
     with running_kubelet(sampan, root, *words):
-        asked(admin, registered)
+        run_as_admin(admin, registered)

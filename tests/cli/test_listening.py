@@ -141,7 +141,7 @@ def test_other_machines_can_join_if_all_addresses_were_asked_for(sampan: Sampan)
 
 def _verified(sampan: Sampan, address: str, port: int) -> None:
     """The server's certificate is good for the address."""
-    context = ssl.create_default_context(cafile=sampan.folder() / "pki/ca.crt")
+    context = ssl.create_default_context(cafile=sampan.directory() / "pki/ca.crt")
     with (
         socket.create_connection((address, port), timeout=60) as plain,
         context.wrap_socket(plain, server_hostname=address),

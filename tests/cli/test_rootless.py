@@ -112,7 +112,7 @@ def start(sampan: Sampan, *words: str) -> None:
 def test_containers_in_a_user_namespace(sampan: Sampan) -> None:
     """Pods, logs, exec, services by name, the API from a pod, node ports of the machine: as for root."""
     start(sampan)
-    assert "user namespace, as you are not root" in (sampan.folder() / "sampan.log").read_text()
+    assert "user namespace, as you are not root" in (sampan.directory() / "sampan.log").read_text()
     assert sampan("kubectl", "logs", "web") == "0\n"
     inside = "curl -sS -m 10 http://web.default/; echo; curl -sSk -m 10 -o /dev/null -w '%{http_code}' https://kubernetes/version"
     wait_until(lambda: sampan.run("kubectl", "exec", "web", "--", "sh", "-c", inside).stdout == "hello\n200")
@@ -122,9 +122,9 @@ def test_containers_in_a_user_namespace(sampan: Sampan) -> None:
     inner = processes_below(outer)
     assert sampan("down") == "sampan: stopped\n"
     wait_until(lambda: not [pid for pid in inner if Path(f"/proc/{pid}/exe").exists()])
-    assert bridge_of_nodes(sampan.folder() / "nodes") not in [name for _, name in socket.if_nameindex()]
+    assert bridge_of_nodes(sampan.directory() / "nodes") not in [name for _, name in socket.if_nameindex()]
     assert sampan("down", "--delete") == "sampan: data removed\n"
-    assert not sampan.folder().exists()
+    assert not sampan.directory().exists()
 
 
 @needs_users
@@ -134,9 +134,9 @@ def test_everything_ends_with_the_process_of_the_user(sampan: Sampan) -> None:
     inner = processes_below(outer)
     os.kill(outer, signal.SIGKILL)
     wait_until(lambda: not [pid for pid in inner if _is_alive(pid)])
-    assert bridge_of_nodes(sampan.folder() / "nodes") not in [name for _, name in socket.if_nameindex()]
+    assert bridge_of_nodes(sampan.directory() / "nodes") not in [name for _, name in socket.if_nameindex()]
     assert "data removed" in sampan("down", "--delete")
-    assert not sampan.folder().exists()
+    assert not sampan.directory().exists()
 
 
 def _is_alive(pid: int) -> bool:

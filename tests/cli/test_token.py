@@ -24,7 +24,7 @@ def up(sampan: Sampan, *words: str) -> int:
 def test_a_token_is_created_listed_and_deleted(sampan: Sampan) -> None:
     port = up(sampan, "--bind-address", "0.0.0.0")
     token = parse_token(sampan("token", "create", "--ttl", "2h", "--description", "rack 3"))
-    assert token.ca_hash == public_key_hash((sampan.folder() / "pki" / "ca.crt").read_bytes())
+    assert token.ca_hash == public_key_hash((sampan.directory() / "pki" / "ca.crt").read_bytes())
     line = sampan("token", "create", "--print-join-command").strip()
     assert line.startswith("echo ")
     assert f":{port} --token-file -" in line
@@ -69,7 +69,7 @@ async def _request(port: int, ca: bytes, bearer: str, node: str) -> bytes:
 
 def test_a_token_for_one_use_lets_one_node_join(sampan: Sampan) -> None:
     port = up(sampan)
-    ca = (sampan.folder() / "pki" / "ca.crt").read_bytes()
+    ca = (sampan.directory() / "pki" / "ca.crt").read_bytes()
     bearer = parse_token(sampan("token", "create", "--one-use")).bearer
 
     async def both() -> list[bytes | BaseException]:
@@ -83,7 +83,7 @@ def test_a_token_for_one_use_lets_one_node_join(sampan: Sampan) -> None:
 
 def test_an_expired_token_is_rejected(sampan: Sampan) -> None:
     port = up(sampan)
-    ca = (sampan.folder() / "pki" / "ca.crt").read_bytes()
+    ca = (sampan.directory() / "pki" / "ca.crt").read_bytes()
     bearer = parse_token(sampan("token", "create", "--ttl", "1s")).bearer
 
     async def rejected() -> bool:

@@ -38,9 +38,9 @@ def test_a_whole_life(sampan: Sampan) -> None:
     has_nodes = "there is no node" not in lines[2]
     assert not has_nodes or re.match(r"  dns    10\.96\.0\.10 for cluster\.local, forwards to ", lines[3])
     assert lines[3 + has_nodes :] == [
-        f"  use    export KUBECONFIG={sampan.folder()}/admin.kubeconfig",
+        f"  use    export KUBECONFIG={sampan.directory()}/admin.kubeconfig",
         "  try    kubectl get namespaces        (or: sampan kubectl get namespaces)",
-        f"  log    {sampan.folder()}/sampan.log",
+        f"  log    {sampan.directory()}/sampan.log",
         "  stop   sampan down",
     ]
     assert get(f"{url}/readyz") == (200, "ok")
@@ -52,10 +52,10 @@ def test_a_whole_life(sampan: Sampan) -> None:
     assert shown["health"] == "ok"
     assert shown["components"].startswith("apiserver, controllers, scheduler")
     assert shown["store"].startswith("sqlite, ")
-    assert shown["kubeconfig"] == f"{sampan.folder()}/admin.kubeconfig"
+    assert shown["kubeconfig"] == f"{sampan.directory()}/admin.kubeconfig"
     assert shown["certificates"] == "valid for 364 days"
     (value,) = json.loads(sampan("status", "-o", "json"))
-    assert (value["state"], value["url"], value["dataDir"]) == ("running", url, str(sampan.folder()))
+    assert (value["state"], value["url"], value["dataDir"]) == ("running", url, str(sampan.directory()))
     assert "default" in sampan("kubectl", "get", "namespaces")
     assert sampan("down") == "sampan: stopped\n"
     assert sampan("status").splitlines()[1].split() == ["sampan", "stopped"]
@@ -72,7 +72,7 @@ def test_in_the_foreground(sampan: Sampan) -> None:
         assert int(ready[2]) == process.pid
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
-    assert not (sampan.folder() / "running.json").exists()
+    assert not (sampan.directory() / "running.json").exists()
 
 
 def test_ready_soon_after_the_process_starts(sampan: Sampan) -> None:
@@ -107,12 +107,12 @@ class TestData:
     def test_survive_a_restart(self, sampan: Sampan) -> None:
         url = up(sampan)
         sampan("kubectl", "create", "-f", str(_config_map(sampan.home)))
-        authority = (sampan.folder() / "pki/ca.crt").read_bytes()
+        authority = (sampan.directory() / "pki/ca.crt").read_bytes()
         sampan("down")
         port = url.rpartition(":")[2]
         sampan("up", "-d", "--secure-port", port, "--bind-address", "127.0.0.1")
         assert "red" in sampan("kubectl", "get", "configmap", "settings", "-o", "yaml")
-        assert (sampan.folder() / "pki/ca.crt").read_bytes() == authority
+        assert (sampan.directory() / "pki/ca.crt").read_bytes() == authority
 
     def test_survive_kill_9(self, sampan: Sampan) -> None:
         up(sampan)
@@ -133,7 +133,7 @@ class TestData:
     def test_clusters_are_removed_with_delete(self, sampan: Sampan) -> None:
         up(sampan)
         assert sampan("down", "--delete") == "sampan: stopped, data removed\n"
-        assert not sampan.folder().exists()
+        assert not sampan.directory().exists()
 
     def test_that_are_none_are_not_removed(self, sampan: Sampan, tmp_path: Path) -> None:
         precious = tmp_path / "precious"
@@ -143,7 +143,7 @@ class TestData:
         assert [path.name for path in precious.iterdir()] == ["file"]
 
     def test_are_for_nobody_else_to_read(self, sampan: Sampan) -> None:
-        directory = sampan.folder()
+        directory = sampan.directory()
         os.umask(before := os.umask(0))  # look at the umask without changing it
         out = sampan.home / "out.kubeconfig"
         up(sampan, "--kubeconfig-out", str(out))
@@ -173,7 +173,7 @@ class TestSecondStart:
         for words in (("up",), ("up", "--detach")):
             error = sampan.fails(*words, "--secure-port", str(free_port()))
             assert error == (
-                f"Error: --data-dir: {sampan.folder()} is in use by process {pid} at {url}; `sampan down` stops it, "
+                f"Error: --data-dir: {sampan.directory()} is in use by process {pid} at {url}; `sampan down` stops it, "
                 "--name starts another cluster\n"
             )
         assert get(f"{url}/readyz") == (200, "ok")
@@ -206,7 +206,7 @@ def test_flags_reach_the_background(sampan: Sampan) -> None:
     """Also short ones that are written together."""
     port = str(free_port())
     sampan("up", "-dv", "2", "--secure-port", port, "--controllers", "-namespace-controller,*")
-    log = (sampan.folder() / "sampan.log").read_text()
+    log = (sampan.directory() / "sampan.log").read_text()
     assert "controllers: " in log
     assert "namespace-controller" not in log
 
@@ -226,7 +226,7 @@ def test_the_background_keeps_no_descriptor_of_the_caller(sampan: Sampan) -> Non
 class TestKubeconfig:
     def test_is_complete_in_itself(self, sampan: Sampan) -> None:
         url = up(sampan, "--name", "mine")
-        config = yaml.safe_load((sampan.folder("mine") / "admin.kubeconfig").read_text())
+        config = yaml.safe_load((sampan.directory("mine") / "admin.kubeconfig").read_text())
         assert config["current-context"] == "mine"
         assert config["clusters"][0]["cluster"]["server"] == url
         assert set(config["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
@@ -234,7 +234,7 @@ class TestKubeconfig:
     def test_also_elsewhere(self, sampan: Sampan) -> None:
         out = sampan.home / "config"
         up(sampan, "--kubeconfig-out", str(out))
-        assert out.read_bytes() == (sampan.folder() / "admin.kubeconfig").read_bytes()
+        assert out.read_bytes() == (sampan.directory() / "admin.kubeconfig").read_bytes()
         assert "default" in sampan("kubectl", "--kubeconfig", str(out), "get", "namespaces")
 
     def test_merged_into_ones_own(self, sampan: Sampan) -> None:
@@ -272,7 +272,7 @@ class TestKubeconfig:
         assert yaml.safe_load(own.read_text())["current-context"] == "sampan"
         assert not (sampan.home / ".kube").exists()
         assert "default" in sampan("kubectl", "get", "namespaces")
-        pid = json.loads((sampan.folder() / "running.json").read_text())["pid"]
+        pid = json.loads((sampan.directory() / "running.json").read_text())["pid"]
         os.kill(pid, signal.SIGKILL)
         sampan("down")
         assert yaml.safe_load(own.read_text())["contexts"] == []
@@ -303,7 +303,7 @@ def test_a_cluster_remembers_its_flags(sampan: Sampan) -> None:
     output = sampan("up", "-d", "--forget-flags", "--nodes", "0", "--components", "apiserver", "--store", "memory")
     assert "  flags  " not in output
     sampan("down")
-    (sampan.folder() / "flags.json").write_text("junk")
+    (sampan.directory() / "flags.json").write_text("junk")
     assert "flags.json" in sampan.fails("up", "-d")
 
 
@@ -330,7 +330,7 @@ class TestPlainHttp:
             code, text = get(url + path)
             assert code == 200
             assert f'"kind":"{kind}"' in text
-        assert "without authentication" in (sampan.folder() / "sampan.log").read_text()
+        assert "without authentication" in (sampan.directory() / "sampan.log").read_text()
 
     def test_with_curl(self, sampan: Sampan) -> None:
         port = free_port()
@@ -384,7 +384,7 @@ def test_an_ordinary_start_and_stop_warns_of_nothing(sampan: Sampan) -> None:
 def test_the_profile_of_ci_sets_defaults(sampan: Sampan) -> None:
     words = ("up", "--profile", "ci", "--secure-port", str(free_port()), "--runtime", "hollow")
     line = sampan(*words)
-    assert re.fullmatch(rf"{READY.pattern}: export KUBECONFIG={sampan.folder()}/admin.kubeconfig\n", line)
+    assert re.fullmatch(rf"{READY.pattern}: export KUBECONFIG={sampan.directory()}/admin.kubeconfig\n", line)
     assert sampan.note()["store"] == "memory"
     sampan("down")
     sampan(*words, "--store", "sqlite")  # a flag overrides the profile

@@ -239,17 +239,17 @@ class Fuzzer:
     def _request(self) -> Case:
         pick = self._random.random()
         if pick < 0.05:
-            method = self._one(METHODS)
-            return Case(self._encoded(method, self._one(SPECIAL) + self._query(), {}, b""), method=method)
+            method = self._choose(METHODS)
+            return Case(self._encoded(method, self._choose(SPECIAL) + self._query(), {}, b""), method=method)
         if pick < 0.25:
-            method, resource = self._one(METHODS), self._one(self._resources)
+            method, resource = self._choose(METHODS), self._choose(self._resources)
             target = self._path(resource) + self._query()
         else:
-            resource = self._one(self._favourites if pick < 0.8 else self._resources)
+            resource = self._choose(self._favourites if pick < 0.8 else self._resources)
             method, target = self._fitting(resource)
         name = target.partition("?")[0].rpartition("/")[2]
-        media, body = self._content(method, resource, name if name in "ab" else self._one("abcde"))
-        accept = self._one(ACCEPTS) if self._random.random() < 0.3 else ""
+        media, body = self._content(method, resource, name if name in "ab" else self._choose("abcde"))
+        accept = self._choose(ACCEPTS) if self._random.random() < 0.3 else ""
         headers = {"Accept": accept, "Content-Type": media, **self._odd_headers()}
         return Case(self._encoded(method, target, headers, body), method=method)
 
@@ -257,13 +257,13 @@ class Fuzzer:
         """A method and a path that go together."""
         start = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
         where = f"{start}/namespaces/default/{resource.plural}" if resource.namespaced else f"{start}/{resource.plural}"
-        verb = self._one(resource.verbs)
+        verb = self._choose(resource.verbs)
         method = _METHODS[verb]
         if verb not in ("list", "create", "deletecollection", "watch"):
-            where += "/" + (self._one("aaab") if self._random.random() < 0.85 else self._quoted(NAMES))
+            where += "/" + (self._choose("aaab") if self._random.random() < 0.85 else self._quoted(NAMES))
             parts = [part for part in resource.subresources if verb in part.verbs]
             if parts and self._random.random() < 0.3:
-                where += "/" + self._one(parts).name
+                where += "/" + self._choose(parts).name
         return method, where + self._query() + ("?watch=1" if verb == "watch" else "")
 
     def _path(self, resource: Resource) -> str:
@@ -275,7 +275,7 @@ class Fuzzer:
             parts.append(self._quoted(NAMES))
             known = [subresource.name for subresource in resource.subresources]
             if known and self._random.random() < 0.3:
-                parts.append(self._one([*known, "x", ""]))
+                parts.append(self._choose([*known, "x", ""]))
                 if self._random.random() < 0.2:
                     parts += ["more", "still"]
         return "/".join([start, *parts])
@@ -283,13 +283,13 @@ class Fuzzer:
     def _query(self) -> str:
         if self._random.random() < 0.6:
             return ""
-        chosen = [self._one(list(OPTIONS)) for _ in range(self._random.randint(1, 3))]
-        return "?" + "&".join(f"{key}={quote(self._one(OPTIONS[key]))}" for key in chosen)
+        chosen = [self._choose(list(OPTIONS)) for _ in range(self._random.randint(1, 3))]
+        return "?" + "&".join(f"{key}={quote(self._choose(OPTIONS[key]))}" for key in chosen)
 
     def _odd_headers(self) -> dict[str, str]:
         if self._random.random() < 0.9:
             return {}
-        headers: dict[str, str] = self._one(
+        headers: dict[str, str] = self._choose(
             [
                 {"User-Agent": "\u00e9" * 50},
                 {"User-Agent": "curl/8"},
@@ -313,9 +313,9 @@ class Fuzzer:
         if method == "DELETE" and self._random.random() < 0.9:
             return self._deletion()
         if method == "PATCH":
-            media = self._one(PATCHES[:4] if self._random.random() < 0.9 else TYPES)
+            media = self._choose(PATCHES[:4] if self._random.random() < 0.9 else TYPES)
         else:
-            media = self._one(TYPES[:8] if self._random.random() < 0.9 else TYPES)
+            media = self._choose(TYPES[:8] if self._random.random() < 0.9 else TYPES)
         value = self._object(resource, name)
         if media == "application/json-patch+json":
             return media, self._worn(msgspec.json.encode(self._json_patch()))
@@ -332,8 +332,8 @@ class Fuzzer:
             return data
         if pick < 0.93:
             return self._mutated(data)
-        deep = self._one((50, 2000, 100_000))
-        body: bytes = self._one(
+        deep = self._choose((50, 2000, 100_000))
+        body: bytes = self._choose(
             (
                 b"",
                 b"null",
@@ -365,12 +365,14 @@ class Fuzzer:
         if self._random.random() < 0.6:
             return "", b""
         value = {
-            "kind": self._one(("DeleteOptions", "DeleteOptions", "x")),
-            "apiVersion": self._one(("v1", "x/y", "")),
-            self._one(
+            "kind": self._choose(("DeleteOptions", "DeleteOptions", "x")),
+            "apiVersion": self._choose(("v1", "x/y", "")),
+            self._choose(
                 ("gracePeriodSeconds", "propagationPolicy", "orphanDependents", "dryRun", "preconditions", "x")
             ): (
-                self._one((0, -1, "Orphan", "Foreground", True, ["All"], {"uid": "x"}, {"resourceVersion": "1"}, None))
+                self._choose(
+                    (0, -1, "Orphan", "Foreground", True, ["All"], {"uid": "x"}, {"resourceVersion": "1"}, None)
+                )
             ),
         }
         return "application/json", self._worn(_json(value))
@@ -381,7 +383,7 @@ class Fuzzer:
         schema = source.tree if source is not None else None
         if resource.kind in VALID and self._random.random() < 0.75:
             value = copy.deepcopy(VALID[resource.kind])
-            for _ in range(self._one((0, 0, 1, 1, 2))):
+            for _ in range(self._choose((0, 0, 1, 1, 2))):
                 self._disturb(value, schema)
         else:
             value = self._value(schema, 6) if schema is not None else {}
@@ -390,7 +392,10 @@ class Fuzzer:
         if self._random.random() < 0.9:
             value |= {"apiVersion": resource.gvk.api_version, "kind": resource.kind}
         if self._random.random() < 0.95:
-            value["metadata"] = {**self._metadata(), "name": name if self._random.random() < 0.9 else self._one(NAMES)}
+            value["metadata"] = {
+                **self._metadata(),
+                "name": name if self._random.random() < 0.9 else self._choose(NAMES),
+            }
         return value
 
     def _disturb(self, value: Any, schema: Schema | None) -> None:
@@ -398,12 +403,12 @@ class Fuzzer:
         while True:
             keys: Any = list(value) if isinstance(value, dict) else range(len(value))
             if schema is not None and schema.properties and self._random.random() < 0.3:
-                name = self._one(list(schema.properties))
+                name = self._choose(list(schema.properties))
                 value[name] = self._value(schema.properties[name], 4)
                 return
             if not keys:
                 return
-            key = self._one(keys)
+            key = self._choose(keys)
             below = (schema.child(key) if isinstance(key, str) else schema.items) if schema is not None else None
             if isinstance(value[key], dict | list) and value[key] and self._random.random() < 0.8:
                 value, schema = value[key], below
@@ -411,45 +416,50 @@ class Fuzzer:
             if below is not None and self._random.random() < 0.5:
                 value[key] = self._value(below, 3)
             else:
-                value[key] = self._one((None, {}, [], self._one(WORDS), self._one(NUMBERS), True))
+                value[key] = self._choose((None, {}, [], self._choose(WORDS), self._choose(NUMBERS), True))
             return
 
     def _metadata(self) -> dict[str, Any]:
         pick: dict[str, Callable[[], Any]] = {
-            "labels": lambda: {self._one(WORDS): self._one(WORDS)},
-            "annotations": lambda: {self._one(WORDS): self._one(WORDS)},
-            "namespace": lambda: self._one(NAMESPACES),
-            "generateName": lambda: self._one(NAMES),
-            "resourceVersion": lambda: self._one(WORDS),
-            "uid": lambda: self._one(WORDS),
-            "finalizers": lambda: [self._one(WORDS)],
-            "ownerReferences": lambda: [{"kind": self._one(WORDS), "name": "a", "uid": self._one(WORDS)}],
-            "managedFields": lambda: [{"manager": "x", "operation": self._one(WORDS), "fieldsV1": self._one([{}, 1])}],
-            "deletionTimestamp": lambda: self._one(WORDS),
-            "creationTimestamp": lambda: self._one(WORDS),
-            "generation": lambda: self._one(NUMBERS),
+            "labels": lambda: {self._choose(WORDS): self._choose(WORDS)},
+            "annotations": lambda: {self._choose(WORDS): self._choose(WORDS)},
+            "namespace": lambda: self._choose(NAMESPACES),
+            "generateName": lambda: self._choose(NAMES),
+            "resourceVersion": lambda: self._choose(WORDS),
+            "uid": lambda: self._choose(WORDS),
+            "finalizers": lambda: [self._choose(WORDS)],
+            "ownerReferences": lambda: [{"kind": self._choose(WORDS), "name": "a", "uid": self._choose(WORDS)}],
+            "managedFields": lambda: [
+                {"manager": "x", "operation": self._choose(WORDS), "fieldsV1": self._choose([{}, 1])}
+            ],
+            "deletionTimestamp": lambda: self._choose(WORDS),
+            "creationTimestamp": lambda: self._choose(WORDS),
+            "generation": lambda: self._choose(NUMBERS),
         }
         return {name: make() for name, make in pick.items() if self._random.random() < 0.03}
 
     def _value(self, schema: Schema, depth: int) -> Any:
         """A value that nearly fits."""
         if self._random.random() < 0.02:
-            return self._one((None, {}, [], "", 0, True, {"a": 1}, [None], self._one(WORDS), self._one(NUMBERS)))
+            return self._choose(
+                (None, {}, [], "", 0, True, {"a": 1}, [None], self._choose(WORDS), self._choose(NUMBERS))
+            )
         if schema.properties:
             chance = 4 / max(len(schema.properties), 4)
             names = [name for name in schema.properties if name in schema.required or self._random.random() < chance]
             value = {name: self._value(schema.properties[name], depth - 1) for name in names} if depth else {}
-            return value | ({self._one(WORDS): 1} if self._random.random() < 0.03 else {})
+            return value | ({self._choose(WORDS): 1} if self._random.random() < 0.03 else {})
         if schema.additional is not None:
             return {
-                self._one(WORDS): self._value(schema.additional, depth - 1) for _ in range(self._random.randint(0, 2))
+                self._choose(WORDS): self._value(schema.additional, depth - 1)
+                for _ in range(self._random.randint(0, 2))
             }
         if schema.items is not None:
             return [self._value(schema.items, depth - 1) for _ in range(self._random.randint(0, 2))] if depth else []
         if schema.enum and self._random.random() < 0.8:
-            return self._one(schema.enum)
+            return self._choose(schema.enum)
         scalars: dict[str, tuple[Any, ...]] = {"integer": NUMBERS, "number": NUMBERS, "boolean": (True, False)}
-        return self._one(scalars.get(schema.type, WORDS))
+        return self._choose(scalars.get(schema.type, WORDS))
 
     def _json_patch(self) -> Any:
         paths = (
@@ -464,10 +474,10 @@ class Fuzzer:
             "/a~2b",
         )
         step = lambda: {  # noqa: E731
-            "op": self._one(("add", "remove", "replace", "move", "copy", "test", "x")),
-            "path": self._one((*paths, "/metadata/annotations/" + "x" * 50, "/spec/containers/-", 5, None)),
-            "from": self._one(paths),
-            "value": self._one((1, None, {}, {"a": "b"}, [1], "x", *NUMBERS)),
+            "op": self._choose(("add", "remove", "replace", "move", "copy", "test", "x")),
+            "path": self._choose((*paths, "/metadata/annotations/" + "x" * 50, "/spec/containers/-", 5, None)),
+            "from": self._choose(paths),
+            "value": self._choose((1, None, {}, {"a": "b"}, [1], "x", *NUMBERS)),
         }
         return [step() for _ in range(self._random.randint(0, 4))]
 
@@ -485,24 +495,24 @@ class Fuzzer:
     # -- noise -------------------------------------------------------------------------------------------------------
 
     def _damaged(self) -> Case:
-        return Case(self._mutated(self._request().data, most=6), self._one((End.HALF, End.LEAVES)), is_noise=True)
+        return Case(self._mutated(self._request().data, most=6), self._choose((End.HALF, End.LEAVES)), is_noise=True)
 
     def _cut(self) -> Case:
         data = self._request().data
-        return Case(data[: self._random.randrange(len(data))], self._one((End.HALF, End.LEAVES)), is_noise=True)
+        return Case(data[: self._random.randrange(len(data))], self._choose((End.HALF, End.LEAVES)), is_noise=True)
 
     def _noise(self) -> Case:
-        size = self._one((1, 10, 300, 5000))
+        size = self._choose((1, 10, 300, 5000))
         data = bytes(self._random.choices(range(256), k=size))
-        start = self._one(
+        start = self._choose(
             (b"", b"GET ", b"\x16\x03\x01", b"PRI * HTTP/2.0\r\n\r\n", b"GET / HTTP/1.1\r\n", b"\r\n" * 5)
         )
-        return Case(start + data, self._one((End.HALF, End.LEAVES)), is_noise=True)
+        return Case(start + data, self._choose((End.HALF, End.LEAVES)), is_noise=True)
 
     def _oversized(self) -> Case:
         line = b"POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\n"
         post = line + b"Host: x\r\nContent-Type: application/json\r\n"
-        large = self._one(
+        large = self._choose(
             (
                 lambda: b"GET /" + b"a" * 150_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
                 lambda: b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 70_000 + b"\r\n\r\n",
@@ -515,7 +525,7 @@ class Fuzzer:
                 ),
             )
         )
-        return Case(large(), self._one((End.HALF, End.LEAVES)), is_noise=True)
+        return Case(large(), self._choose((End.HALF, End.LEAVES)), is_noise=True)
 
     def _mutated(self, data: bytes, most: int = 3) -> bytes:
         mutated = bytearray(data)
@@ -531,18 +541,18 @@ class Fuzzer:
                 case 3:
                     mutated[at:at] = mutated[at : at + 30]
                 case _:
-                    mutated[at:at] = self._one(
+                    mutated[at:at] = self._choose(
                         (b"\x00", b"\r\n", b'"', b"{", b"[", b"-", b"1e999", b"\\u0000", b"null")
                     )
         return bytes(mutated)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
-    def _one(self, choices: Any) -> Any:
+    def _choose(self, choices: Any) -> Any:
         return choices[self._random.randrange(len(choices))]
 
     def _quoted(self, choices: tuple[str, ...]) -> str:
-        return quote(self._one(choices), safe=self._one(("", "/:")))
+        return quote(self._choose(choices), safe=self._choose(("", "/:")))
 
     def _encoded(self, method: str, target: str, headers: dict[str, str], body: bytes) -> bytes:
         lines = [

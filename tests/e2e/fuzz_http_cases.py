@@ -133,7 +133,7 @@ class HttpFuzzer(Fuzzer):
             self._binary_body,
             self._large_patch,
         )
-        case: Case = self._one(families)()
+        case: Case = self._choose(families)()
         return case
 
     def _sent(self, method: str, target: str, head: str = "", body: bytes = b"", end: End = End.READS) -> Case:
@@ -147,48 +147,52 @@ class HttpFuzzer(Fuzzer):
         head = (
             f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
-        return Case(head.encode() + self._one(FRAMINGS)(self._worn(OBJECT)), method="POST")
+        return Case(head.encode() + self._choose(FRAMINGS)(self._worn(OBJECT)), method="POST")
 
     def _bad_framing(self) -> Case:
         body = self._worn(OBJECT)[:5_000]
-        head = f"{self._one(('POST', 'PUT', 'GET'))} {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = (
+            f"{self._choose(('POST', 'PUT', 'GET'))} {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        )
         if self._random.random() < 0.5:
-            data = head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + self._one(BAD_FRAMINGS)(body)
+            data = head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + self._choose(BAD_FRAMINGS)(body)
         else:
-            data = head.encode() + self._one(LENGTHS).encode() + b"\r\n\r\n" + body
-        return Case(data, self._one((End.HALF, End.LEAVES)), is_noise=True)
+            data = head.encode() + self._choose(LENGTHS).encode() + b"\r\n\r\n" + body
+        return Case(data, self._choose((End.HALF, End.LEAVES)), is_noise=True)
 
     def _encoded_body(self) -> Case:
-        bomb = OBJECT[:-3] + b"x" * self._one((10, 10, 10, 100_000, 4_000_000)) + OBJECT[-3:]
-        body = self._one(
+        bomb = OBJECT[:-3] + b"x" * self._choose((10, 10, 10, 100_000, 4_000_000)) + OBJECT[-3:]
+        body = self._choose(
             (gzip.compress(bomb, 1), zlib.compress(bomb, 1), self._mutated(gzip.compress(OBJECT)), OBJECT, b"")
         )
-        head = f"Content-Type: application/json\r\nContent-Encoding: {self._one(CODINGS)}\r\n"
+        head = f"Content-Type: application/json\r\nContent-Encoding: {self._choose(CODINGS)}\r\n"
         return self._sent("POST", MAPS, head, body, End.HALF)
 
     def _odd_line(self) -> Case:
-        method, target = self._one(METHODS), self._one(FORMS).format(self._one(TARGETS))
-        data = f"{method} {target} {self._one(VERSIONS)}\r\nHost: x\r\n\r\n".encode()
+        method, target = self._choose(METHODS), self._choose(FORMS).format(self._choose(TARGETS))
+        data = f"{method} {target} {self._choose(VERSIONS)}\r\nHost: x\r\n\r\n".encode()
         return Case(data, End.HALF, is_noise=True)
 
     def _odd_header(self) -> Case:
-        lines = [self._one(HEADERS) for _ in range(self._one((1, 1, 2, 5)))]
+        lines = [self._choose(HEADERS) for _ in range(self._choose((1, 1, 2, 5)))]
         if self._random.random() < 0.1:
-            lines = [f"X-{number}: {self._one(WORDS[:8])}" for number in range(self._one((50, 150, 600)))]
-        return self._sent(self._one(("GET", "POST")), self._one(TARGETS), "\r\n".join(lines) + "\r\n", b"", End.HALF)
+            lines = [f"X-{number}: {self._choose(WORDS[:8])}" for number in range(self._choose((50, 150, 600)))]
+        return self._sent(
+            self._choose(("GET", "POST")), self._choose(TARGETS), "\r\n".join(lines) + "\r\n", b"", End.HALF
+        )
 
     def _upgrade(self) -> Case:
-        head = "".join(f"{name}: {value}\r\n" for name, value in self._one(UPGRADES).items())
-        after = self._one(
+        head = "".join(f"{name}: {value}\r\n" for name, value in self._choose(UPGRADES).items())
+        after = self._choose(
             (b"", b"\x80\x03\x00\x01" + b"\xff" * 30, b"\x81\xff" + b"\x7f" * 20, b"\x89\x00", b"\x00" * 99)
         )
-        case = self._sent(self._one(("GET", "POST")), self._one(UPGRADED), head, b"", End.HALF)
+        case = self._sent(self._choose(("GET", "POST")), self._choose(UPGRADED), head, b"", End.HALF)
         return Case(case.data + after, End.HALF, is_noise=True)
 
     # -- options of the API ------------------------------------------------------------------------------------------
 
     def _long_query(self) -> Case:
-        query = self._one(
+        query = self._choose(
             (
                 lambda: "&".join(f"k{number}=v" for number in range(2_000)),
                 lambda: "&" * 3_000,
@@ -200,27 +204,27 @@ class HttpFuzzer(Fuzzer):
                 lambda: "resourceVersion=" + "9" * 3_000,
             )
         )()
-        return self._sent(self._one(("GET", "DELETE", "HEAD")), f"{self._one(TARGETS[:6])}?{query}")
+        return self._sent(self._choose(("GET", "DELETE", "HEAD")), f"{self._choose(TARGETS[:6])}?{query}")
 
     def _listing(self) -> Case:
-        token = {"v": "meta.k8s.io/v1", "rv": self._one((1, -1, 0, 2**70, "x", None)), "start": self._one(NAMES)}
+        token = {"v": "meta.k8s.io/v1", "rv": self._choose((1, -1, 0, 2**70, "x", None)), "start": self._choose(NAMES)}
         encoded = base64.urlsafe_b64encode(msgspec.json.encode(token | {} if token["rv"] != 2**70 else {"rv": 1}))
         options = {
-            "labelSelector": self._one(SELECTORS),
-            "fieldSelector": self._one(FIELD_SELECTORS),
-            "limit": self._one(("1", "0", "-9223372036854775809", "1e1", " 1", "")),
-            "continue": self._one((encoded.decode(), encoded.decode().rstrip("="), "=" * 100, "\u00e9")),
-            "resourceVersion": self._one(("0", "1", "18446744073709551616", "-0", "0x1")),
-            "resourceVersionMatch": self._one(("Exact", "NotOlderThan", "exact", "")),
-            "sendInitialEvents": self._one(("true", "x")),
+            "labelSelector": self._choose(SELECTORS),
+            "fieldSelector": self._choose(FIELD_SELECTORS),
+            "limit": self._choose(("1", "0", "-9223372036854775809", "1e1", " 1", "")),
+            "continue": self._choose((encoded.decode(), encoded.decode().rstrip("="), "=" * 100, "\u00e9")),
+            "resourceVersion": self._choose(("0", "1", "18446744073709551616", "-0", "0x1")),
+            "resourceVersionMatch": self._choose(("Exact", "NotOlderThan", "exact", "")),
+            "sendInitialEvents": self._choose(("true", "x")),
             "shardSelector": "x",
         }
         chosen = {name: value for name, value in options.items() if self._random.random() < 0.35}
         query = "&".join(f"{name}={quote(value)}" for name, value in chosen.items())
-        return self._sent("GET", f"{self._one((MAPS, PODS, '/api/v1/pods', '/apis/apps/v1/deployments'))}?{query}")
+        return self._sent("GET", f"{self._choose((MAPS, PODS, '/api/v1/pods', '/apis/apps/v1/deployments'))}?{query}")
 
     def _binary_body(self) -> Case:
-        media, data = self._one(
+        media, data = self._choose(
             (
                 ("application/cbor", CBOR_PREFIX + b"\xa1\x64kind\x69ConfigMap"),
                 ("application/cbor", CBOR_PREFIX + b"\x9f" * 2_000),
@@ -240,16 +244,18 @@ class HttpFuzzer(Fuzzer):
             )
         )
         head = f"Content-Type: {media}\r\n"
-        return self._sent("PATCH" if "patch" in media else "POST", MAPS + self._one(("", "/a")), head, self._worn(data))
+        return self._sent(
+            "PATCH" if "patch" in media else "POST", MAPS + self._choose(("", "/a")), head, self._worn(data)
+        )
 
     def _large_patch(self) -> Case:
         label = {"op": "add", "path": "/metadata/labels/x", "value": "y"}
         nested: Any = {}
-        for _ in range(self._one((50, 400, 600))):
+        for _ in range(self._choose((50, 400, 600))):
             nested = {"data": nested}
-        value = self._one(
+        value = self._choose(
             (
-                [label] * self._one((100, 10_001)),
+                [label] * self._choose((100, 10_001)),
                 [{"op": "copy", "from": "", "path": "/data/x"}] * 30,
                 [{"op": "test", "path": "/" + "~0" * 2_000, "value": None}],
                 {"$patch": "replace", "data": {"a": "b"}},
@@ -262,8 +268,8 @@ class HttpFuzzer(Fuzzer):
                 nested,
             )
         )
-        head = f"Content-Type: {self._one(PATCHES)}\r\n"
-        query = self._one(
+        head = f"Content-Type: {self._choose(PATCHES)}\r\n"
+        query = self._choose(
             ("", "?fieldManager=a", "?fieldManager=a&force=true", "?force=1", "?dryRun=All&fieldManager=%00")
         )
         return self._sent("PATCH", f"{MAPS}/a{query}", head, self._worn(msgspec.json.encode(value)))

@@ -37,12 +37,12 @@ class Site:
     """What the components have in common: where the server is, and a CA that gives each its name."""
 
     sampan: Sampan
-    folder: Path
+    directory: Path
     url: str
     pki: Pki
 
     def kubeconfig(self, user: str, *groups: str) -> Path:
-        path = self.folder / f"{user.replace(':', '-')}.kubeconfig"
+        path = self.directory / f"{user.replace(':', '-')}.kubeconfig"
         ca = certificates.KeyPair(self.pki.certificate(CA).read_bytes(), self.pki.key(CA).read_bytes())
         request = certificates.SigningRequest(common_name=user, organizations=groups, is_client=True)
         pair = certificates.issue(ca, request, now=time.time())

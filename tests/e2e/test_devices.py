@@ -73,7 +73,7 @@ def with_extended(name: str, amount: str) -> Pod:
     return pod
 
 
-async def seen(client: Client, kind: Any, name: str, holds: Callable[[Any], bool]) -> Any:
+async def wait_for_object(client: Client, kind: Any, name: str, holds: Callable[[Any], bool]) -> Any:
     """The object, once that holds for it."""
     chosen = Selection(namespace=NAMESPACE, fields=f"metadata.name={name}")
     async with client.of(kind).watch(chosen, initial_events=True) as events:
@@ -121,19 +121,19 @@ async def test_devices_are_found_used_and_given_back() -> None:
         raw = client.of(Pod)
         await raw.create(with_template("t"))
         await raw.create(with_extended("x", "2"))
-        by_template = await seen(client, Pod, "t", is_running)
-        extended = await seen(client, Pod, "x", is_running)
+        by_template = await wait_for_object(client, Pod, "t", is_running)
+        extended = await wait_for_object(client, Pod, "x", is_running)
         assert by_template.spec.nodeName == extended.spec.nodeName == node
         own = by_template.status.resourceClaimStatuses[0].resourceClaimName
         special = extended.status.extendedResourceClaimStatus.resourceClaimName
         allocated = await devices_of(client, own) + await devices_of(client, special)
         assert sorted(allocated) == [(node, f"gpu-{at}") for at in range(3)]
         await raw.create(with_extended("late", "1"))
-        late = await seen(client, Pod, "late", is_refused)
+        late = await wait_for_object(client, Pod, "late", is_refused)
         message = next(condition.message for condition in late.status.conditions if condition.type == "PodScheduled")
         assert message.startswith("0/3 nodes are available: 3 cannot allocate all claims.")
         await raw.delete("x", NAMESPACE, options=Delete(grace_period_s=0))
-        late = await seen(client, Pod, "late", is_running)
+        late = await wait_for_object(client, Pod, "late", is_running)
         assert late.spec.nodeName == node
         for name in ("t", "late"):
             await raw.delete(name, NAMESPACE, options=Delete(grace_period_s=0))

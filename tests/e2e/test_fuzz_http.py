@@ -16,7 +16,7 @@ import pytest
 
 from sampan.api.scheme import builtin_scheme
 from sampan.testing import Cluster
-from tests.apiserver.http.wire import Answer, Wire
+from tests.apiserver.http.wire import Wire, WireResponse
 from tests.e2e.fuzz_cases import Case, End, Fuzzer
 from tests.e2e.fuzz_http_cases import HttpFuzzer
 from tests.eventually import eventually
@@ -100,7 +100,7 @@ async def _send(wire: Wire, case: Case, codes: Counter[int]) -> bool:
         if case.is_watch:
             codes[(await wire.head())[0]] += 1
             return False
-        response = await wire.answer(is_head=case.method == "HEAD")
+        response = await wire.read_response(is_head=case.method == "HEAD")
     _check(response)
     codes[response.code] += 1
     is_open = response.headers.get("connection") != "close"
@@ -133,7 +133,7 @@ async def _noise_is_answered(wire: Wire, case: Case, codes: Counter[int]) -> Non
         raise Finding(f"{start!r}")
 
 
-def _check(response: Answer) -> None:
+def _check(response: WireResponse) -> None:
     if "content-encoding" in response.headers:
         return
     if response.code == 500 and response.body:
@@ -148,7 +148,7 @@ def _check(response: Answer) -> None:
         msgspec.json.decode(response.body)
 
 
-def _is_as_recorded(response: Answer) -> None:
+def _is_as_recorded(response: WireResponse) -> None:
     """The real server answers 500 without a reason where it has no Status for what it found."""
     if response.headers.get("content-type", "").startswith("text/plain"):
         if "unable to determine kind and namespace from url" not in response.text:

@@ -35,7 +35,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     sampan = Sampan(home)
     try:
         sampan("up", "--detach", "--secure-port", str(free_port()), "--runtime", "oci")
-        config = sampan.folder() / "admin.kubeconfig"
+        config = sampan.directory() / "admin.kubeconfig"
         yield Kubectl(program=find() or "", kubeconfig=config, home=home)
     finally:
         sampan("down")

@@ -43,7 +43,7 @@ class IngressMachine(Machine):
     """A cluster with an Ingress controller."""
 
     def kubectl(self, *words: str) -> str:
-        environment = self.sampan.environment | {"KUBECONFIG": str(self.sampan.folder() / "admin.kubeconfig")}
+        environment = self.sampan.environment | {"KUBECONFIG": str(self.sampan.directory() / "admin.kubeconfig")}
         result = subprocess.run(["kubectl", *words], env=environment, capture_output=True, text=True, timeout=60)
         assert result.returncode == 0, result.stderr
         return result.stdout

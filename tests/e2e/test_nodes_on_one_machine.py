@@ -46,7 +46,7 @@ class Machine:
 
     def __init__(self, sampan: Sampan) -> None:
         self.sampan = sampan
-        self.root = sampan.folder() / "nodes"
+        self.root = sampan.directory() / "nodes"
 
     def api(self, path: str) -> dict[str, Any]:
         value: dict[str, Any] = json.loads(self.sampan("kubectl", "get", path, "-o", "json"))

@@ -115,7 +115,7 @@ def test_a_killed_cluster_leaves_nothing_and_another_is_untouched(homes: list[Pa
     assert get(f"http://{address}/")[0] == 200  # services outlive the process of the cluster
     machine.sampan("down", "--delete")
     assert not any(traces(machine).values()), traces(machine)
-    assert not machine.sampan.folder().exists()
+    assert not machine.sampan.directory().exists()
     assert traces(other) == before
     assert get(f"http://{other_address}/")[1].startswith("web ")
     other.sampan("down", "--delete")

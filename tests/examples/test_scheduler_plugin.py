@@ -30,7 +30,7 @@ def node_of(cluster: Cluster, name: str) -> str:
     return cluster.run(cluster.client.of(Pod).get(name, "default")).spec.nodeName
 
 
-def placed(cluster: Cluster, name: str) -> str:
+def scheduled_node(cluster: Cluster, name: str) -> str:
     wait_until(lambda: bool(node_of(cluster, name)))
     return node_of(cluster, name)
 
@@ -43,13 +43,13 @@ def test_the_plugin_in_a_cluster() -> None:
     config = parse_text((EXAMPLE / "config.yaml").read_text())
     with Cluster(nodes=2, scheduler=config) as cluster:
         create(cluster, "drums", "noisy")
-        loud = placed(cluster, "drums")
+        loud = scheduled_node(cluster, "drums")
         for name in ("trumpet", "bass"):
             create(cluster, name, "noisy")
-            assert placed(cluster, name) == loud
+            assert scheduled_node(cluster, name) == loud
         for name in ("reader", "sleeper"):
             create(cluster, name, "quiet")
-            assert placed(cluster, name) != loud
+            assert scheduled_node(cluster, name) != loud
         cluster.run(cluster.client.of(Pod).delete("reader", "default"))
         pod = builders.pod("stubborn", namespace="default", labels={"noise": "quiet"})
         pod.spec.nodeSelector = {"kubernetes.io/hostname": loud}

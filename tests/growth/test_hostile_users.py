@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from sampan.testing import Cluster
-from tests.apiserver.http.wire import Answer, Wire
+from tests.apiserver.http.wire import Wire, WireResponse
 from tests.growth.cost import growth
 from tests.input_cost import MOST_CPU_S
 
@@ -79,7 +79,7 @@ async def test_a_small_request_that_used_to_stop_the_server(
     async with Cluster(insecure=True, controllers=()) as cluster, Wire(_port(cluster)) as wire:
         await _prepare(wire)
         values = {size: body(size) for size in (count // 4, count)}
-        responses: list[Answer] = []
+        responses: list[WireResponse] = []
 
         async def send(size: int) -> None:
             responses.append(await wire.ask("POST", target, values[size], {"Impersonate-User": user}))
@@ -93,7 +93,7 @@ async def test_a_small_request_that_used_to_stop_the_server(
 def test_an_admin_of_a_namespace_still_sees_which_rights_are_missing() -> None:
     rule = {"apiGroups": ["", "apps"], "resources": ["nodes", "pods"], "verbs": ["get", "evict"]}
 
-    async def ask() -> Answer:
+    async def ask() -> WireResponse:
         async with Cluster(insecure=True, controllers=()) as cluster, Wire(_port(cluster)) as wire:
             await _prepare(wire)
             body = {"metadata": {"name": "a"}, "rules": [rule]}

@@ -458,7 +458,7 @@ async def test_nothing_goes_back_whatever_happens() -> None:
     faults: list[str] = []
     async with cluster() as c, c.running(ACCOUNTS), c.nodes(*NODES):
         informers = InformerFactory(client=c.client)
-        informers.of(Pod).subscribe(lambda old, new: faults.extend(course_faults(known, new)))
+        informers.of(Pod).subscribe(lambda old, new: faults.extend(course_errors(known, new)))
         async with informers:
             await informers.wait_synced()
             for number in range(60):
@@ -498,7 +498,7 @@ def random_pod(random: Random, number: int) -> Pod:
     return manifest
 
 
-def course_faults(known: dict[str, Pod], new: Pod | None) -> Iterator[str]:
+def course_errors(known: dict[str, Pod], new: Pod | None) -> Iterator[str]:
     """How the pod has gone back since it was last seen. Only one with init containers may be pending again: its machine
     was switched off, and they have their turn anew."""
     old = known.get(new.metadata.uid) if new is not None else None

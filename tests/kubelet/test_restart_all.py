@@ -36,7 +36,7 @@ def test_which_end_is_one() -> None:
     assert [restarts_all(pod().spec, ended(code)) for code in (0, 3, 42)] == [False, False, True]
 
 
-def said(status: Any, name: str) -> Any:
+def status_of(status: Any, name: str) -> Any:
     return next(
         container for container in (*status.initContainerStatuses, *status.containerStatuses) if container.name == name
     )
@@ -53,18 +53,18 @@ async def test_all_begin_anew_where_they_are() -> None:
         notes = {"run.watcher": "10s", "exit-code.watcher": "42,0", "stop.main": "2s", "run.main": "1h"}
         await c.client.of(Pod).create(json.from_value(json.to_value(pod(**notes)), Pod))
         status = await later(c, 5)
-        assert (status.phase, said(status, "main").restartCount) == ("Running", 0)
+        assert (status.phase, status_of(status, "main").restartCount) == ("Running", 0)
         address = status.podIP
         status = await later(c, 6)  # it has no grace
         conditions = {condition.type: (condition.status, condition.reason) for condition in status.conditions}
         assert conditions["AllContainersRestarting"] == ("False", "")
         assert (status.phase, status.podIP) == ("Running", address)
-        counts = {name: said(status, name).restartCount for name in ("first", "watcher", "main")}
+        counts = {name: status_of(status, name).restartCount for name in ("first", "watcher", "main")}
         assert counts == {"first": 1, "watcher": 1, "main": 1}
-        assert said(status, "main").lastState.terminated.reason == "RestartingAllContainers"
+        assert status_of(status, "main").lastState.terminated.reason == "RestartingAllContainers"
         status = await later(c, 20)
-        assert said(status, "watcher").state.terminated.exitCode == 0
-        assert (status.phase, said(status, "main").restartCount) == ("Running", 1)
+        assert status_of(status, "watcher").state.terminated.exitCode == 0
+        assert (status.phase, status_of(status, "main").restartCount) == ("Running", 1)
 
 
 async def test_no_pause_between_rounds() -> None:
@@ -76,5 +76,5 @@ async def test_no_pause_between_rounds() -> None:
         for _ in range(6):
             await c.clock.advance(5)
         status = (await c.client.of(Pod).get("p", "default")).status
-        assert {name: said(status, name).restartCount for name in ("watcher", "main")} == {"watcher": 4, "main": 4}
-        assert said(status, "watcher").state.terminated.exitCode == 0
+        assert {name: status_of(status, name).restartCount for name in ("watcher", "main")} == {"watcher": 4, "main": 4}
+        assert status_of(status, "watcher").state.terminated.exitCode == 0

@@ -35,7 +35,7 @@ class Noting:
     )
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.keys: list[str] = []
         self.raises: list[Exception] = []
         self.again_s: list[float] = []
         self.takes_s = 0.0
@@ -45,7 +45,7 @@ class Noting:
         self.recorder = FlightRecorder(clock=self.clock)
 
     async def reconcile(self, key: str) -> float | None:
-        self.asked.append(key)
+        self.keys.append(key)
         self.active += 1
         self.most_active = max(self.active, self.most_active)
         try:
@@ -97,16 +97,16 @@ async def test_what_exists_and_what_changes_makes_keys() -> None:
         maps, secrets = server.client().of(ConfigMap), server.client().of(Secret)
         await maps.create(config_map("old"))
         async with running(server, controller):
-            assert controller.asked == ["old"]
+            assert controller.keys == ["old"]
             await secrets.create(secret("s", of="x"))
             await clock.settle()
-            assert controller.asked[1:] == ["x"]
+            assert controller.keys[1:] == ["x"]
             await secrets.patch("s", {"metadata": {"labels": {"of": "y"}}}, "a")
             await clock.settle()
-            assert sorted(controller.asked[2:]) == ["x", "y"], "both the old and the new owner are looked at"
+            assert sorted(controller.keys[2:]) == ["x", "y"], "both the old and the new owner are looked at"
             await secrets.delete("s", "a")
             await clock.settle()
-            assert controller.asked[4:] == ["y"]
+            assert controller.keys[4:] == ["y"]
 
 
 def test_failures_back_off_and_are_reported(caplog: pytest.LogCaptureFixture) -> None:
@@ -116,17 +116,17 @@ def test_failures_back_off_and_are_reported(caplog: pytest.LogCaptureFixture) ->
         async with serving(clock) as server:
             await server.client().of(ConfigMap).create(config_map("m"))
             async with running(server, controller) as runner:
-                assert controller.asked == ["m"]
+                assert controller.keys == ["m"]
                 await clock.advance(0.004)
-                assert len(controller.asked) == 1
+                assert len(controller.keys) == 1
                 await clock.advance(0.002)
-                assert len(controller.asked) == 2
+                assert len(controller.keys) == 2
                 await clock.advance(0.011)
-                assert len(controller.asked) == 3
+                assert len(controller.keys) == 3
                 await clock.advance(0.021)
-                assert len(controller.asked) == 4
+                assert len(controller.keys) == 4
                 await clock.advance(10_000)
-                assert len(controller.asked) == 4
+                assert len(controller.keys) == 4
                 assert runner.queue.failures("m") == 0
                 assert (runner.stats.reconciles, runner.stats.errors, runner.stats.conflicts) == (4, 3, 1)
                 assert runner.queue.stats.retries == 3
@@ -148,13 +148,13 @@ async def test_a_key_that_asks_for_it_is_looked_at_again() -> None:
         await server.client().of(ConfigMap).create(config_map("m"))
         async with running(server, controller):
             await clock.advance(3599)
-            assert len(controller.asked) == 1
+            assert len(controller.keys) == 1
             await clock.advance(1)
-            assert len(controller.asked) == 2
+            assert len(controller.keys) == 2
             await clock.advance(60)
-            assert len(controller.asked) == 3
+            assert len(controller.keys) == 3
             await clock.advance(100_000)
-            assert len(controller.asked) == 3
+            assert len(controller.keys) == 3
 
 
 async def test_no_more_workers_than_configured_and_one_per_key() -> None:
@@ -169,7 +169,7 @@ async def test_no_more_workers_than_configured_and_one_per_key() -> None:
             await clock.advance(2)
             assert controller.most_active == 3
             await clock.advance(2)
-            assert sorted(controller.asked) == sorted([f"m{number}" for number in range(9)] + ["m0"])
+            assert sorted(controller.keys) == sorted([f"m{number}" for number in range(9)] + ["m0"])
 
 
 async def test_nothing_is_reconciled_before_the_caches_are_filled() -> None:
@@ -179,7 +179,7 @@ async def test_nothing_is_reconciled_before_the_caches_are_filled() -> None:
         server.scheme.remove(resource_of(Namespace))
         async with running(server, controller):
             await clock.advance(10)
-            assert controller.asked == []
+            assert controller.keys == []
 
 
 class Looking(Noting):
@@ -192,6 +192,6 @@ async def test_keys_that_no_object_stands_for() -> None:
     clock, controller = VirtualClock(), Looking()
     controller.again_s = [5.0, 5.0]
     async with serving(clock) as server, running(server, controller):
-        assert controller.asked == ["everything"]
+        assert controller.keys == ["everything"]
         await clock.advance(60)
-        assert controller.asked == ["everything"] * 3
+        assert controller.keys == ["everything"] * 3

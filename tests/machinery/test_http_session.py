@@ -27,11 +27,11 @@ class Site:
     """A server that redirects /to?URL there, /loop to itself, and answers everything else."""
 
     port: int = 0
-    seen: list[tuple[str, str, bool]] = field(default_factory=list)
+    requests: list[tuple[str, str, bool]] = field(default_factory=list)
     """Host, path and whether the credentials came along."""
 
-    async def answer(self, request: web.BaseRequest) -> web.Response:
-        self.seen.append((request.host.partition(":")[0], request.path, "X-Credential" in request.headers))
+    async def respond(self, request: web.BaseRequest) -> web.Response:
+        self.requests.append((request.host.partition(":")[0], request.path, "X-Credential" in request.headers))
         if request.path == "/to":
             return web.Response(status=302, headers={"Location": request.query_string}, text="moved")
         if request.path == "/loop":
@@ -45,7 +45,7 @@ class Site:
 @asynccontextmanager
 async def site() -> AsyncIterator[Site]:
     site = Site()
-    runner = web.ServerRunner(web.Server(site.answer))
+    runner = web.ServerRunner(web.Server(site.respond))
     await runner.setup()
     try:
         place = web.TCPSite(runner, "127.0.0.1", 0)
@@ -61,7 +61,7 @@ async def test_a_session_follows_no_redirect_whatever_the_caller_asks() -> None:
         for method in ("GET", "POST", "HEAD"):
             async with session.request(method, here.url(f"/to?{here.url('/x')}"), headers=SECRET) as response:
                 assert response.status == 302
-        assert {path for _, path, _ in here.seen} == {"/to"}
+        assert {path for _, path, _ in here.requests} == {"/to"}
         with pytest.raises(TypeError):
             session.get(here.url("/x"), allow_redirects=True)
 
@@ -73,7 +73,7 @@ async def test_a_redirect_on_the_same_host_may_be_followed_and_one_elsewhere_not
             assert await response.text() == "arrived"
         async with get_following(session, URL(here.url(f"/to?{other}")), SECRET) as response:
             assert (response.status, await response.text()) == (302, "moved")
-        assert ("localhost", "/x", True) not in here.seen
+        assert ("localhost", "/x", True) not in here.requests
         with pytest.raises(TooManyRedirects, match="stopped after 10 redirects"):
             async with get_following(session, URL(here.url("/loop")), SECRET):
                 pass
@@ -86,7 +86,7 @@ async def test_a_client_of_the_api_takes_a_redirect_for_an_error() -> None:
             with pytest.raises(errors.ApiError) as failed:
                 await transport.send(Request(method="GET", path="", query=[(here.url("/x"), "")]))
         assert failed.value.code == 302
-        assert [path for _, path, _ in here.seen] == ["/to"]
+        assert [path for _, path, _ in here.requests] == ["/to"]
 
 
 async def test_hooks_and_probes_do_not_carry_headers_to_another_host() -> None:
@@ -95,7 +95,7 @@ async def test_hooks_and_probes_do_not_carry_headers_to_another_host() -> None:
         await _get(to, SECRET)
         probe_result = await probe_http(to, SECRET, 30)
         assert (probe_result.is_success, probe_result.is_warning) == (True, True)
-        assert [path for _, path, _ in here.seen] == ["/to", "/to"]
+        assert [path for _, path, _ in here.requests] == ["/to", "/to"]
         looping = await probe_http(here.url("/loop"), SECRET, 30)
         assert (looping.is_success, looping.text.endswith("stopped after 10 redirects")) == (False, True)
         action = HTTPGetAction(port=here.port, path="/x")

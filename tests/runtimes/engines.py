@@ -229,12 +229,12 @@ def _wait(process: subprocess.Popen[bytes], log: Path, socket_path: Path) -> Non
     def is_ready() -> bool:
         if process.poll() is not None:
             raise RuntimeError(f"{process.args!r} does not start:\n{log.read_text()[-3000:]}")
-        return _answers(socket_path)
+        return _accepts(socket_path)
 
     wait_until(is_ready, timeout_s=_START_S, poll_s=0.05, describe=lambda: log.read_text()[-3000:])
 
 
-def _answers(path: Path) -> bool:
+def _accepts(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as link:
         try:
             link.connect(str(path))

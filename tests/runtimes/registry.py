@@ -22,12 +22,12 @@ def serving(image: MadeImage, name: str, tag: str) -> Iterator[str]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            self._answer(has_body=True)
+            self._respond(has_body=True)
 
         def do_HEAD(self) -> None:
-            self._answer(has_body=False)
+            self._respond(has_body=False)
 
-        def _answer(self, *, has_body: bool) -> None:
+        def _respond(self, *, has_body: bool) -> None:
             data = b"{}" if self.path == "/v2/" else documents.get(self.path)
             self.send_response(404 if data is None else 200)
             if data is not None and "/manifests/" in self.path:

@@ -12,7 +12,7 @@ POD = Pod(metadata=ObjectMeta(uid="u"), spec=PodSpec(initContainers=[Container(n
 SANDBOX = ObservedSandbox(id="s", attempt=0, is_ready=True, ips=["10.0.0.2"])
 
 
-def _seen(name: str, attempt: int = 0, sandbox: str = "s", **fields: object) -> ObservedContainer:
+def _observed(name: str, attempt: int = 0, sandbox: str = "s", **fields: object) -> ObservedContainer:
     values = {"state": contract.EXITED, **fields}
     return ObservedContainer(id=f"{name}{attempt}", sandbox=sandbox, name=name, attempt=attempt, **values)  # type: ignore[arg-type]
 
@@ -21,7 +21,7 @@ def test_only_changes_are_reported() -> None:
     table = PodTable("x")
     assert table.put("u", [SANDBOX], [], table.ticket())
     assert not table.put("u", [SANDBOX], [], table.ticket())
-    assert table.put("u", [SANDBOX], [_seen("a")], table.ticket())
+    assert table.put("u", [SANDBOX], [_observed("a")], table.ticket())
     assert table.put("u", [], [], table.ticket())
     assert not table.put("u", [], [], table.ticket())
     assert table.uids() == []
@@ -30,7 +30,7 @@ def test_only_changes_are_reported() -> None:
 def test_what_was_asked_for_earlier_counts_less() -> None:
     table = PodTable("x")
     old, new = table.ticket(), table.ticket()
-    assert table.put("u", [SANDBOX], [_seen("a")], new)
+    assert table.put("u", [SANDBOX], [_observed("a")], new)
     assert not table.put("u", [SANDBOX], [], old)
     assert table.report(POD).container("a") is not None
     late = table.ticket()
@@ -41,7 +41,7 @@ def test_what_was_asked_for_earlier_counts_less() -> None:
 
 def test_the_present_and_the_one_before() -> None:
     table = PodTable("x")
-    runs = [_seen("a", number, exit_code=number, finished_at=2, started_at=3) for number in (1, 0, 2)]
+    runs = [_observed("a", number, exit_code=number, finished_at=2, started_at=3) for number in (1, 0, 2)]
     table.put("u", [SANDBOX], runs, table.ticket())
     report = table.report(POD)
     assert [(report.id, report.exit_code) for report in (*report.containers, *report.before)] == [
@@ -55,7 +55,12 @@ def test_the_present_and_the_one_before() -> None:
 def test_what_an_older_sandbox_left() -> None:
     table = PodTable("x")
     new = ObservedSandbox(id="t", attempt=1, is_ready=False)
-    containers = [_seen("good"), _seen("bad", exit_code=1), _seen("init"), _seen("own", sandbox="t", exit_code=1)]
+    containers = [
+        _observed("good"),
+        _observed("bad", exit_code=1),
+        _observed("init"),
+        _observed("own", sandbox="t", exit_code=1),
+    ]
     table.put("u", [SANDBOX, new], containers, table.ticket())
     report = table.report(POD)
     assert (report.is_sandbox_ready, report.sandboxes, list(report.ips)) == (False, 2, [])
@@ -65,7 +70,7 @@ def test_what_an_older_sandbox_left() -> None:
 
 def test_what_is_not_there_is_refused() -> None:
     table = PodTable("x")
-    table.put("u", [ObservedSandbox(id="s", attempt=0, is_ready=False)], [_seen("a")], table.ticket())
+    table.put("u", [ObservedSandbox(id="s", attempt=0, is_ready=False)], [_observed("a")], table.ticket())
     with pytest.raises(RuntimeFailure, match='container "a" is not running'):
         table.running("u", "a")
     with pytest.raises(RuntimeFailure, match="no sandbox"):

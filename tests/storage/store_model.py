@@ -76,13 +76,13 @@ class OpenWatch:
     watch: StoreWatch
     prefix: str
     after: int
-    told: list[StoreEvent] = field(default_factory=list)
+    events: list[StoreEvent] = field(default_factory=list)
     revision: int = 0
     is_called: bool = False
 
     def take(self, batch: Batch) -> None:
         assert not batch.events or batch.revision >= batch.events[-1].revision
-        self.told += batch.events
+        self.events += batch.events
         self.revision = batch.revision
 
 
@@ -267,7 +267,7 @@ class StoreMachine(RuleBasedStateMachine):
                     open_watch.take(await anext(batches))
 
         self.run(until_now())
-        assert open_watch.told == self.model.events(open_watch.prefix, open_watch.after)
+        assert open_watch.events == self.model.events(open_watch.prefix, open_watch.after)
 
     def _is_refused(self, open_watch: OpenWatch) -> None:
         async def end() -> None:

@@ -9,7 +9,7 @@ class TcpProxy:
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
         self._connections: set[asyncio.StreamWriter] = set()
-        self._answers, self._requests = asyncio.Event(), asyncio.Event()
+        self._responses, self._requests = asyncio.Event(), asyncio.Event()
         self.release()
         self.port = 0
 
@@ -37,7 +37,7 @@ class TcpProxy:
 
     def hold_answers(self) -> None:
         """Requests still reach the server, its answers do not come back."""
-        self._answers.clear()
+        self._responses.clear()
 
     def hold_requests(self) -> None:
         """Nothing reaches the server."""
@@ -45,7 +45,7 @@ class TcpProxy:
 
     def release(self) -> None:
         """Let pass what is held, unless its connection has been cut."""
-        self._answers.set()
+        self._responses.set()
         self._requests.set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -57,7 +57,7 @@ class TcpProxy:
         self._connections |= {writer, server_writer}
         forth = asyncio.ensure_future(self._pass_on(reader, server_writer, self._requests))
         try:
-            await self._pass_on(server_reader, writer, self._answers)
+            await self._pass_on(server_reader, writer, self._responses)
         finally:
             self._connections -= {writer, server_writer}
             for stream in (writer, server_writer):

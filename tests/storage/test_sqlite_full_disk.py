@@ -24,11 +24,11 @@ class Client:
     def __init__(self, backend: SqliteBackend) -> None:
         self.backend = backend
         self.acknowledged: list[Acknowledged] = []
-        self.told: list[int] = []
+        self.revisions: list[int] = []
         self._number = 0
 
     def on_batch(self, batch: Batch) -> None:
-        self.told += [event.revision for event in batch.events]
+        self.revisions += [event.revision for event in batch.events]
 
     async def write(self) -> list[BaseException]:
         """One round; the errors."""
@@ -47,7 +47,7 @@ class Client:
         self.acknowledged.append(Acknowledged(await self.backend.put(key, value, expected=0), key, value))
 
     def check(self) -> None:
-        assert self.told == sorted(ack.revision for ack in self.acknowledged)
+        assert self.revisions == sorted(ack.revision for ack in self.acknowledged)
 
 
 @asynccontextmanager

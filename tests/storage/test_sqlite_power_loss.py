@@ -33,10 +33,10 @@ class Photographer:
         self._acknowledged = acknowledged
         self._chance = random.Random(seed)
         self.moments: list[Moment] = []
-        self.seen: set[tuple[str, str]] = set()
+        self.pairs: set[tuple[str, str]] = set()
 
     def __call__(self, operation: str, name: str) -> None:
-        self.seen.add((operation, name))
+        self.pairs.add((operation, name))
         if operation == "sync" or self._chance.random() < 0.05:
             self.take()
 
@@ -90,7 +90,7 @@ def _develop(moment: Moment, directory: Path) -> Path:
 @pytest.mark.parametrize("seed", range(2))
 def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int) -> None:
     photographer = _photograph(tmp_path, Disk(), seed)
-    assert ("write", "state.db") in photographer.seen, "there was no checkpoint"
+    assert ("write", "state.db") in photographer.pairs, "there was no checkpoint"
     for i, moment in enumerate(photographer.sample(MOMENTS)):
         check_file(_develop(moment, tmp_path / str(i)), moment.acknowledged)
 

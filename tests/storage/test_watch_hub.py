@@ -18,7 +18,7 @@ PREFIXES = ["", "/", "/registry/", "/registry/pods/", "/registry/pods/ns/", "/re
 KEYS = ["/registry/pods/ns/a", "/registry/pods/ns/b", "/registry/pods/x", "/registry/nodes/n", "/other", "none"]
 
 
-class Told:
+class RecordedKeys:
     def __init__(self) -> None:
         self.keys: list[str] = []
 
@@ -35,7 +35,7 @@ async def test_events_reach_the_watches_of_their_prefixes() -> None:
     """Also just after a watch was opened or left, when routes have to be found anew."""
 
     hub = WatchHub(revision=1, read_log=_no_log)
-    received = {prefix: Told() for prefix in PREFIXES}
+    received = {prefix: RecordedKeys() for prefix in PREFIXES}
     async with AsyncExitStack() as watches:
         for count, prefix in enumerate(PREFIXES, 1):
             await watches.enter_async_context(hub.watch(prefix, after=hub.revision, on_batch=received[prefix]))

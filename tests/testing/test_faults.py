@@ -154,7 +154,7 @@ class TestWatches:
         assert cluster.run(first_name()) == "kube-root-ca.crt"
 
 
-def test_faults_end_with_their_block(cluster: Cluster, namespace: str) -> None:
+def test_injected_faults_end_with_their_block(cluster: Cluster, namespace: str) -> None:
     with pytest.raises(KeyError), cluster.fault(error=500):
         raise KeyError
     assert cluster.list("configmaps", namespace=namespace)

@@ -10,7 +10,7 @@ from sampan.api.go_compat import conversion_errors
 from sampan.api.types.core_v1 import Pod
 
 
-def _placed(path: str, value: Any) -> Any:
+def _nested(path: str, value: Any) -> Any:
     for part in reversed(path.split(".")):
         value = [value] if part.isdigit() else {part: value}
     return value
@@ -45,7 +45,7 @@ def _placed(path: str, value: Any) -> Any:
     ],
 )
 def test_wrong_types(path: str, value: Any, message: str) -> None:
-    whole = _placed(path, value)
+    whole = _nested(path, value)
     with pytest.raises(json.DecodeError) as fault:
         json.decode_value(whole, Pod)
     assert conversion_errors.conversion_error(whole, schemas.of(Pod), str(fault.value)) == message

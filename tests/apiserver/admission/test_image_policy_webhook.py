@@ -18,18 +18,18 @@ class Service:
     """Allows images whose name does not begin with "bad", and notes what it is asked."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
 
-    async def answer(self, request: web.BaseRequest) -> web.Response:
+    async def respond(self, request: web.BaseRequest) -> web.Response:
         review = await request.json()
-        self.asked.append(review["spec"])
+        self.requests.append(review["spec"])
         is_good = not any(container["image"].startswith("bad") for container in review["spec"]["containers"])
         return web.json_response({**review, "status": {"allowed": is_good, "reason": "" if is_good else "bad image"}})
 
 
 @asynccontextmanager
 async def served(service: Service) -> AsyncIterator[str]:
-    runner = web.ServerRunner(web.Server(service.answer))
+    runner = web.ServerRunner(web.Server(service.respond))
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -64,7 +64,7 @@ def test_the_service_decides_and_is_not_asked_twice(tmp_path: Path) -> None:
         async with served(service) as url, guarded({"kubeConfigFile": kubeconfig(tmp_path, url)}) as cluster:
             await cluster.pod("a", annotations={"x.image-policy.k8s.io/y": "1", "other": "2"})
             await cluster.pod("b", annotations={"x.image-policy.k8s.io/y": "1"})
-            assert service.asked == [
+            assert service.requests == [
                 {
                     "containers": [{"image": "nginx:1"}],
                     "annotations": {"x.image-policy.k8s.io/y": "1"},

@@ -24,7 +24,7 @@ def secured(**changes: Any) -> dict[str, Any]:
     return container(securityContext={**GOOD, **changes})
 
 
-def told_of(standard: Standard, spec: dict[str, Any], **metadata: Any) -> str:
+def violations_text(standard: Standard, spec: dict[str, Any], **metadata: Any) -> str:
     new_pod = pod(spec, **metadata)
     return describe_violations(violations(standard, new_pod.metadata, new_pod.spec))
 
@@ -87,7 +87,7 @@ def told_of(standard: Standard, spec: dict[str, Any], **metadata: Any) -> str:
     ],
 )
 def test_baseline(spec: dict[str, Any], text: str) -> None:
-    assert told_of(BASELINE, spec) == text
+    assert violations_text(BASELINE, spec) == text
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_baseline(spec: dict[str, Any], text: str) -> None:
     ],
 )
 def test_restricted(spec: dict[str, Any], text: str) -> None:
-    assert told_of(RESTRICTED, spec) == text
+    assert violations_text(RESTRICTED, spec) == text
 
 
 @pytest.mark.parametrize(
@@ -134,18 +134,18 @@ def test_restricted(spec: dict[str, Any], text: str) -> None:
             8,
             f'{ESCALATION}, runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true)',
         ),
-        (99, told_of(RESTRICTED, {})),
+        (99, violations_text(RESTRICTED, {})),
     ],
 )
 def test_versions(minor: int, text: str) -> None:
-    assert told_of(Standard("restricted", minor), {}) == text
+    assert violations_text(Standard("restricted", minor), {}) == text
 
 
 def test_old_versions_read_annotations() -> None:
     notes = {"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}
     text = 'seccompProfile (forbidden annotation seccomp.security.alpha.kubernetes.io/pod="unconfined")'
-    assert told_of(Standard("baseline", 18), {}, annotations=notes) == text
-    assert told_of(Standard("baseline", 19), {}, annotations=notes) == ""
+    assert violations_text(Standard("baseline", 18), {}, annotations=notes) == text
+    assert violations_text(Standard("baseline", 19), {}, annotations=notes) == ""
 
 
 def labels(**values: str) -> dict[str, str]:

@@ -11,13 +11,13 @@ async def priority_class(cluster: Cluster, name: str, value: int, **fields: Any)
     return await cluster.make(CLASSES, {"metadata": {"name": name}, "value": value, **fields})
 
 
-def given(spec: dict[str, Any]) -> tuple[Any, Any, Any]:
+def admitted_priority(spec: dict[str, Any]) -> tuple[Any, Any, Any]:
     return spec.get("priorityClassName"), spec["priority"], spec["preemptionPolicy"]
 
 
 def test_without_a_class_the_priority_is_zero() -> None:
     async def work(cluster: Cluster) -> None:
-        assert given((await cluster.pod())["spec"]) == (None, 0, "PreemptLowerPriority")
+        assert admitted_priority((await cluster.pod())["spec"]) == (None, 0, "PreemptLowerPriority")
 
     in_cluster(work)
 
@@ -26,7 +26,7 @@ def test_a_pod_has_the_priority_of_its_class() -> None:
     async def work(cluster: Cluster) -> None:
         await priority_class(cluster, "high", 7, preemptionPolicy="Never")
         created = await cluster.pod(spec={"priorityClassName": "high", "priority": 7})
-        assert given(created["spec"]) == ("high", 7, "Never")
+        assert admitted_priority(created["spec"]) == ("high", 7, "Never")
 
     in_cluster(work)
 
@@ -34,7 +34,7 @@ def test_a_pod_has_the_priority_of_its_class() -> None:
 def test_the_default_class_is_that_of_all_others() -> None:
     async def work(cluster: Cluster) -> None:
         await priority_class(cluster, "usual", 3, globalDefault=True)
-        assert given((await cluster.pod())["spec"]) == ("usual", 3, "PreemptLowerPriority")
+        assert admitted_priority((await cluster.pod())["spec"]) == ("usual", 3, "PreemptLowerPriority")
         reply = await cluster.send("POST", CLASSES, {"metadata": {"name": "b"}, "value": 1, "globalDefault": True})
         assert reply.code == 403
         assert reply.json["message"].endswith(
@@ -77,7 +77,7 @@ def test_an_update_that_leaves_the_priority_out_keeps_it() -> None:
             del created["spec"][field]
         reply = await cluster.send("PUT", f"{PODS}/a", created)
         assert reply.code == 200
-        assert given(reply.json["spec"]) == (None, 0, "PreemptLowerPriority")
+        assert admitted_priority(reply.json["spec"]) == (None, 0, "PreemptLowerPriority")
 
     in_cluster(work)
 

@@ -10,7 +10,7 @@ PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 ACCOUNTS = f"{NAMESPACE}/serviceaccounts"
 
 
-async def made(cluster: Cluster, spec: dict[str, Any]) -> Any:
+async def create_pod(cluster: Cluster, spec: dict[str, Any]) -> Any:
     value = pod_value(spec)
     del value["metadata"]["namespace"]
     return (await cluster.make(PODS, value))["spec"]
@@ -18,7 +18,7 @@ async def made(cluster: Cluster, spec: dict[str, Any]) -> Any:
 
 def test_a_pod_gets_the_default_account_and_its_token() -> None:
     async def work(cluster: Cluster) -> None:
-        spec = await made(cluster, {"initContainers": [{"name": "i", "image": "x"}]})
+        spec = await create_pod(cluster, {"initContainers": [{"name": "i", "image": "x"}]})
         assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("default", "default")
         (volume,) = spec["volumes"]
         assert volume["name"].startswith("kube-api-access-")
@@ -44,7 +44,7 @@ def test_a_pod_gets_the_default_account_and_its_token() -> None:
 def test_the_pod_has_the_last_word_about_the_token(account: bool | None, pod: bool | None, is_mounted: bool) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(ACCOUNTS, {"metadata": {"name": "s"}, "automountServiceAccountToken": account})
-        spec = await made(cluster, {"serviceAccountName": "s", "automountServiceAccountToken": pod})
+        spec = await create_pod(cluster, {"serviceAccountName": "s", "automountServiceAccountToken": pod})
         assert ("volumes" in spec) is is_mounted
 
     in_cluster(work)
@@ -53,7 +53,9 @@ def test_the_pod_has_the_last_word_about_the_token(account: bool | None, pod: bo
 def test_nothing_is_mounted_over_what_the_pod_has_there() -> None:
     async def work(cluster: Cluster) -> None:
         mounts = [{"name": "v", "mountPath": PATH}]
-        spec = await made(cluster, {"containers": [{**CONTAINER, "volumeMounts": mounts}], "volumes": [{"name": "v"}]})
+        spec = await create_pod(
+            cluster, {"containers": [{**CONTAINER, "volumeMounts": mounts}], "volumes": [{"name": "v"}]}
+        )
         assert [volume["name"] for volume in spec["volumes"]] == ["v"]
 
     in_cluster(work)
@@ -62,7 +64,7 @@ def test_nothing_is_mounted_over_what_the_pod_has_there() -> None:
 def test_pull_secrets_come_from_the_account_unless_the_pod_has_some() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(ACCOUNTS, {"metadata": {"name": "s"}, "imagePullSecrets": [{"name": "p"}]})
-        spec = await made(cluster, {"serviceAccountName": "s"})
+        spec = await create_pod(cluster, {"serviceAccountName": "s"})
         assert spec["imagePullSecrets"] == [{"name": "p"}]
         created = await cluster.pod("b", {"serviceAccountName": "s", "imagePullSecrets": [{"name": "q"}]})
         assert created["spec"]["imagePullSecrets"] == [{"name": "q"}]

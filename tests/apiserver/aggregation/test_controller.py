@@ -51,16 +51,16 @@ class There:
 
     def __init__(self, ca: bytes) -> None:
         self.ca, self.port = ca, 0
-        self.asked: list[web.BaseRequest] = []
+        self.received: list[web.BaseRequest] = []
         self.peers: list[Any] = []
         """The subjects of the callers' certificates, other than in requests for discovery."""
 
     def requests(self) -> list[web.BaseRequest]:
         """Return the requests other than those for discovery and OpenAPI."""
-        return [request for request in self.asked if not _is_about_the_api(request)]
+        return [request for request in self.received if not _is_about_the_api(request)]
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.asked.append(request)
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.received.append(request)
         if request.path.startswith("/openapi/"):
             return web.Response(status=404)
         if request.path != METRICS:
@@ -97,7 +97,7 @@ async def there(directory: Path) -> AsyncIterator[There]:
         context.load_verify_locations(pki.certificate(trusted))
     context.verify_mode = ssl.CERT_OPTIONAL
     remote = There(ca.certificate)
-    runner = web.ServerRunner(web.Server(remote.answer), shutdown_timeout=0.1)
+    runner = web.ServerRunner(web.Server(remote.respond), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, own_address(), 0, ssl_context=context).start()
     remote.port = runner.addresses[0][1]
@@ -207,7 +207,7 @@ async def test_the_server_shows_who_it_is(tmp_path: Path, file: str, name: str) 
         remote = RemoteApi(registry=server.registry, upstream=server.upstream, service=service, client=files)
         call = Call(method="GET", path=f"{METRICS}/pods", query=Query(""), headers={}, user=UserInfo("ann"))
         await remote.serve(call)
-        assert far.asked[-1].headers["X-Remote-User"] == "ann"
+        assert far.received[-1].headers["X-Remote-User"] == "ann"
         named = dict(pair for relative in far.peers[-1] or () for pair in relative)
         assert named.get("commonName", "") == name
 

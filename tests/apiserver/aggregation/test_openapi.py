@@ -14,7 +14,7 @@ from aiohttp import web
 from sampan.apiserver.server import own_address
 from sampan.machinery.certificates import SigningRequest, issue, make_ca
 from sampan.testing import Cluster
-from tests.apiserver.http.wire import Answer, Wire
+from tests.apiserver.http.wire import Wire, WireResponse
 from tests.e2e.kubectl.command import Kubectl, find
 from tests.eventually import eventually
 
@@ -129,7 +129,7 @@ class Client:
     def __init__(self, cluster: Cluster, wire: Wire) -> None:
         self.cluster, self._wire = cluster, wire
 
-    async def send(self, method: str, path: str, value: Any = None, **headers: str) -> Answer:
+    async def send(self, method: str, path: str, value: Any = None, **headers: str) -> WireResponse:
         names = {name.replace("_", "-"): text for name, text in headers.items()}
         return await self._wire.ask(method, path, value, headers=names)
 

@@ -31,7 +31,7 @@ class Service:
 
     url = ""
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.method == "GET":
             return web.json_response(self._document(request.path))
         review = await request.json()
@@ -97,7 +97,7 @@ async def served(there: Outside, *flags: str) -> AsyncIterator[Asking]:
 
 
 async def test_webhooks(tmp_path: Path) -> None:
-    async with outside(tmp_path, Service().answer) as there:
+    async with outside(tmp_path, Service().respond) as there:
         file = there.kubeconfig()
         flags = (
             f"--authentication-token-webhook-config-file={file}",
@@ -115,7 +115,7 @@ async def test_webhooks(tmp_path: Path) -> None:
 
 async def test_an_issuer_and_the_anonymous_by_file(tmp_path: Path) -> None:
     service = Service()
-    async with outside(tmp_path, service.answer, wants_certificate=False) as there:
+    async with outside(tmp_path, service.respond, wants_certificate=False) as there:
         service.url = there.url
         ca = "".join(f"      {line}\n" for line in there.ca.decode().splitlines())
         file = tmp_path / "authn.yaml"
@@ -139,7 +139,7 @@ def _issued(url: str, **more: Any) -> str:
 
 async def test_an_issuer_by_classic_flags(tmp_path: Path) -> None:
     service = Service()
-    async with outside(tmp_path, service.answer, wants_certificate=False) as there:
+    async with outside(tmp_path, service.respond, wants_certificate=False) as there:
         service.url = there.url
         flags = (
             f"--oidc-issuer-url={there.url}",
@@ -161,7 +161,7 @@ async def test_old_versions_of_tls(tmp_path: Path) -> None:
         except ClientError:
             return False
 
-    async with outside(tmp_path, Service().answer) as there:
+    async with outside(tmp_path, Service().respond) as there:
         for flags, expected in (((), [True, True]), (("--tls-min-version=VersionTLS13",), [False, True])):
             async with served(there, *flags) as asks:
                 versions = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)

@@ -89,13 +89,13 @@ def _write(directory: Path, name: str, pair: KeyPair) -> Path:
 
 class Asking:
     def __init__(self, server: ApiServer, directory: Path, trusted: Path) -> None:
-        self._url, self._folder, self._trusted = f"https://127.0.0.1:{server.secure_port}", directory, trusted
+        self._url, self._directory, self._trusted = f"https://127.0.0.1:{server.secure_port}", directory, trusted
 
     async def whoami(self, certificate: str, *headers: tuple[str, str]) -> Any:
         """The name, or the code of a refusal."""
         context = ssl.create_default_context(cafile=str(self._trusted))
         if certificate:
-            context.load_cert_chain(self._folder / f"{certificate}.crt", self._folder / f"{certificate}.key")
+            context.load_cert_chain(self._directory / f"{certificate}.crt", self._directory / f"{certificate}.key")
         async with ClientSession(connector=TCPConnector(ssl=context)) as session:
             response = await session.post(self._url + WHOAMI, json={}, headers=CIMultiDict(headers))
             body = await response.json()
@@ -103,7 +103,7 @@ class Asking:
 
     async def get(self, path: str) -> Any:
         context = ssl.create_default_context(cafile=str(self._trusted))
-        context.load_cert_chain(self._folder / "admin.crt", self._folder / "admin.key")
+        context.load_cert_chain(self._directory / "admin.crt", self._directory / "admin.key")
         async with ClientSession(connector=TCPConnector(ssl=context)) as session:
             return await (await session.get(self._url + path)).json()
 

@@ -24,13 +24,13 @@ class Service:
     """Knows ann's token. The first `failing` questions are answered with a 500."""
 
     def __init__(self, failing: int = 0) -> None:
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.failing = failing
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
         review = await request.json()
-        self.asked.append(review)
-        if len(self.asked) <= self.failing:
+        self.requests.append(review)
+        if len(self.requests) <= self.failing:
             return web.Response(status=500)
         status = {"authenticated": review["spec"]["token"] == "good", "user": ANN}
         return web.json_response({**review, "status": status})
@@ -43,44 +43,44 @@ def webhook(service: Outside, clock: VirtualClock, **more: Any) -> TokenWebhook:
 
 async def test_the_service_is_asked_once_in_a_while(tmp_path: Path) -> None:
     service, clock = Service(), VirtualClock()
-    async with outside(tmp_path, service.answer) as there:
+    async with outside(tmp_path, service.respond) as there:
         tokens = webhook(there, clock, version="v1", kept_s=120)
         try:
             assert await tokens.authenticate_token("good") == AuthenticationResponse(ANN_USER, ("api",))
             assert await tokens.authenticate_token("good") == AuthenticationResponse(ANN_USER, ("api",))
             assert await tokens.authenticate_token("bad") is None
             assert await tokens.authenticate_token("bad") is None
-            assert [review["spec"] for review in service.asked] == [
+            assert [review["spec"] for review in service.requests] == [
                 {"token": "good", "audiences": ["api"]},
                 {"token": "bad", "audiences": ["api"]},
             ]
-            assert {review["apiVersion"] for review in service.asked} == {"authentication.k8s.io/v1"}
+            assert {review["apiVersion"] for review in service.requests} == {"authentication.k8s.io/v1"}
             await clock.advance(121)
             await tokens.authenticate_token("good")
-            assert len(service.asked) == 3
+            assert len(service.requests) == 3
         finally:
             await tokens.close()
 
 
 async def test_those_who_come_together_share_one_question(tmp_path: Path) -> None:
     service = Service()
-    async with outside(tmp_path, service.answer) as there:
+    async with outside(tmp_path, service.respond) as there:
         tokens = webhook(there, VirtualClock(), kept_s=0)
         try:
             results = await asyncio.gather(*(tokens.authenticate_token("good") for _ in range(20)))
             assert {result.user.name for result in results if result is not None} == {"ann"}
-            assert len(service.asked) == 1
+            assert len(service.requests) == 1
         finally:
             await tokens.close()
 
 
 async def test_a_service_that_fails_is_asked_again(tmp_path: Path) -> None:
     service = Service(failing=2)
-    async with outside(tmp_path, service.answer) as there:
+    async with outside(tmp_path, service.respond) as there:
         tokens = webhook(there, VirtualClock())
         try:
             assert await tokens.authenticate_token("good") is not None
-            assert len(service.asked) == 3
+            assert len(service.requests) == 3
             service.failing = 100
             with pytest.raises(TokenError):
                 await tokens.authenticate_token("other")
@@ -91,7 +91,7 @@ async def test_a_service_that_fails_is_asked_again(tmp_path: Path) -> None:
 
 
 async def test_a_service_that_is_not_there(tmp_path: Path) -> None:
-    async with outside(tmp_path, Service().answer) as there:
+    async with outside(tmp_path, Service().respond) as there:
         pass
     tokens = webhook(there, VirtualClock())
     try:
@@ -102,7 +102,7 @@ async def test_a_service_that_is_not_there(tmp_path: Path) -> None:
 
 
 async def test_a_service_without_our_certificate_is_not_believed(tmp_path: Path) -> None:
-    async with outside(tmp_path, Service().answer) as there:
+    async with outside(tmp_path, Service().respond) as there:
         access = there.access()
         access.ca_pem = b""
         settings = TokenWebhookSettings(access=access, retry_policy=QUICK)

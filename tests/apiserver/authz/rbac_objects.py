@@ -55,7 +55,7 @@ def index_of(*objects: Any) -> RbacIndex:
 ANN = UserInfo("ann", groups=("team", "system:authenticated"))
 
 
-def asked(verb: str, resource: str, user: UserInfo = ANN, **more: Any) -> Attributes:
+def attributes_of(verb: str, resource: str, user: UserInfo = ANN, **more: Any) -> Attributes:
     resource, _, subresource = resource.partition("/")
     return Attributes(user=user, verb=verb, resource=resource, subresource=subresource, **more)
 

@@ -18,7 +18,7 @@ from sampan.machinery import errors
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import VirtualClock
 from tests.apiserver.authn.https_service import Outside, outside
-from tests.apiserver.authz.rbac_objects import ANN, asked, asked_path
+from tests.apiserver.authz.rbac_objects import ANN, asked_path, attributes_of
 
 QUICK = RetryPolicy(timeout_s=60, attempts=2, pause_s=0.001)
 
@@ -27,11 +27,11 @@ class Service:
     """Allows reading; refuses deleting whatever others say."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
         review = await request.json()
-        self.asked.append(review["spec"])
+        self.requests.append(review["spec"])
         verb = (review["spec"].get("resourceAttributes") or review["spec"]["nonResourceAttributes"])["verb"]
         status = {"allowed": verb == "get", "denied": verb == "delete", "reason": f"for {verb}"}
         return web.json_response({**review, "status": status})
@@ -43,48 +43,48 @@ def authorizer(there: Outside, clock: VirtualClock, **more: Any) -> WebhookAutho
 
 async def test_it_decides_and_is_not_asked_twice(tmp_path: Path) -> None:
     service, clock = Service(), VirtualClock()
-    async with outside(tmp_path, service.answer) as there:
+    async with outside(tmp_path, service.respond) as there:
         chain = UnionAuthorizer(authorizer(there, clock))
         try:
-            get, create = asked("get", "pods", namespace="ns"), asked("create", "pods", namespace="ns")
+            get, create = attributes_of("get", "pods", namespace="ns"), attributes_of("create", "pods", namespace="ns")
             assert await chain.authorize(get) == AuthzResult(AuthzDecision.ALLOW, "for get")
             assert await chain.authorize(create) == AuthzResult(AuthzDecision.NO_OPINION, "for create")
-            assert (await chain.authorize(asked("delete", "pods"))).decision is AuthzDecision.DENY
+            assert (await chain.authorize(attributes_of("delete", "pods"))).decision is AuthzDecision.DENY
             assert await chain.is_allowed(get)
             assert not await chain.is_allowed(create)
-            assert len(service.asked) == 3
+            assert len(service.requests) == 3
             await clock.advance(31)
             await chain.is_allowed(get)
             await chain.is_allowed(create)
-            assert len(service.asked) == 4, "a no is kept for half a minute"
+            assert len(service.requests) == 4, "a no is kept for half a minute"
             await clock.advance(300)
             await chain.is_allowed(get)
-            assert len(service.asked) == 5, "a yes for five"
+            assert len(service.requests) == 5, "a yes for five"
         finally:
             await chain.close()
 
 
 async def test_what_is_known_costs_no_waiting(tmp_path: Path) -> None:
-    async with outside(tmp_path, Service().answer) as there:
+    async with outside(tmp_path, Service().respond) as there:
         webhook = authorizer(there, VirtualClock())
         try:
-            await UnionAuthorizer(webhook).authorize(asked("get", "pods"))
-            assert webhook.authorize(asked("get", "pods")) == AuthzResult(AuthzDecision.ALLOW, "for get")
+            await UnionAuthorizer(webhook).authorize(attributes_of("get", "pods"))
+            assert webhook.authorize(attributes_of("get", "pods")) == AuthzResult(AuthzDecision.ALLOW, "for get")
         finally:
             await webhook.close()
 
 
 @pytest.mark.parametrize("policy", [AuthzDecision.NO_OPINION, AuthzDecision.DENY])
 async def test_when_it_cannot_be_asked(tmp_path: Path, policy: AuthzDecision) -> None:
-    async with outside(tmp_path, Service().answer) as there:
+    async with outside(tmp_path, Service().respond) as there:
         pass
     chain = UnionAuthorizer(authorizer(there, VirtualClock(), on_failure=policy))
     try:
-        decision = await chain.authorize(asked("get", "pods"))
+        decision = await chain.authorize(attributes_of("get", "pods"))
         assert decision.decision is policy
         assert decision.error
         with pytest.raises(errors.ApiError, match="Internal Server Error") as raised:
-            await chain.require(asked("get", "pods"))
+            await chain.require(attributes_of("get", "pods"))
         assert raised.value.code == 500
     finally:
         await chain.close()
@@ -189,7 +189,7 @@ async def test_conditions(
     tmp_path: Path, conditions: list[str], policy: AuthzDecision, expected: AuthzDecision, fault: str
 ) -> None:
     service = Service()
-    async with outside(tmp_path, service.answer) as there:
+    async with outside(tmp_path, service.respond) as there:
         programs = [compiled(text) for text in conditions]
         hook = authorizer(there, VirtualClock(), on_failure=policy, conditions=programs)
         try:
@@ -198,7 +198,7 @@ async def test_conditions(
             )
             decision = await UnionAuthorizer(hook).authorize(question)
             assert decision.decision is expected
-            assert bool(service.asked) is (expected is AuthzDecision.ALLOW)
+            assert bool(service.requests) is (expected is AuthzDecision.ALLOW)
             assert decision.error == fault
         finally:
             await hook.close()

@@ -11,14 +11,14 @@ from sampan.apiserver.server import ApiServer
 from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.authn.oidc.test_authenticator import HEAD, JWT
-from tests.apiserver.authz.rbac_objects import asked
+from tests.apiserver.authz.rbac_objects import attributes_of
 
 AUTHZ = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: %s, name: a}]\n"
 TOKEN = "e30.eyJpc3MiOiJodHRwczovL2kifQ.eA"
 """Says that it comes from https://i."""
 
 
-async def fault_of(server: ApiServer) -> str:
+async def error_of(server: ApiServer) -> str:
     try:
         await server.security.tokens.authenticate_token(TOKEN)
     except TokenError as fault:
@@ -42,15 +42,15 @@ async def test_changes_take_effect(tmp_path: Path) -> None:
         MemoryBackend(clock=clock) as backend,
         ApiServer(config=config, backend=backend, clock=clock) as server,
     ):
-        assert not await server.security.authorizer.is_allowed(asked("get", "pods"))
-        assert await fault_of(server) == "invalid bearer token"
+        assert not await server.security.authorizer.is_allowed(attributes_of("get", "pods"))
+        assert await error_of(server) == "invalid bearer token"
         authz.write_text(AUTHZ % "AlwaysAllow")
         authn.write_text(HEAD + JWT)
         await clock.advance(INTERVAL_S)
-        assert await server.security.authorizer.is_allowed(asked("get", "pods"))
-        assert "oidc: verify token" in await fault_of(server)
+        assert await server.security.authorizer.is_allowed(attributes_of("get", "pods"))
+        assert "oidc: verify token" in await error_of(server)
         authz.write_text(AUTHZ % "Nonsense")
         authn.write_text(HEAD)
         await clock.advance(INTERVAL_S)
-        assert await server.security.authorizer.is_allowed(asked("get", "pods"))
-        assert await fault_of(server) == "invalid bearer token"
+        assert await server.security.authorizer.is_allowed(attributes_of("get", "pods"))
+        assert await error_of(server) == "invalid bearer token"

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from sampan.testing import Cluster
-from tests.apiserver.http.wire import Answer, Wire
+from tests.apiserver.http.wire import Wire, WireResponse
 from tests.eventually import eventually
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -44,7 +44,9 @@ class CustomServer:
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
 
-    async def ask(self, method: str, path: str, value: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+    async def ask(
+        self, method: str, path: str, value: Any = None, headers: Mapping[str, str] | None = None
+    ) -> WireResponse:
         return await self.wire.ask(method, path, value, headers=headers or {})
 
     async def define(self, value: dict[str, Any]) -> dict[str, Any]:

@@ -46,11 +46,11 @@ def test_default_objects_and_headers() -> None:
         _, _, levels = await get(f"{ROOT}/prioritylevelconfigurations")
         assert (len(schemas["items"]), len(levels["items"])) == (11, 8)
 
-        async def told() -> bool:
+        async def has_status() -> bool:
             _, _, schema = await get(f"{ROOT}/flowschemas/system-nodes")
             return any(condition["reason"] == "Found" for condition in schema["status"].get("conditions", []))
 
-        await eventually(told)
+        await eventually(has_status)
         uids = {entry["metadata"]["name"]: entry["metadata"]["uid"] for entry in schemas["items"]}
         level_uids = {entry["metadata"]["name"]: entry["metadata"]["uid"] for entry in levels["items"]}
         _, headers, _ = await get(ROOT)

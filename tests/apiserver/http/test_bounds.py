@@ -85,7 +85,7 @@ def test_bad_requests_get_an_answer(tmp_path: Path, caplog: pytest.LogCaptureFix
         sent, code, text = BAD[name]
         async with here.wire(tls=tls) as wire:
             wire.send(sent)
-            response = await wire.answer()
+            response = await wire.read_response()
         assert (response.code, text in response.text) == (code, True), response
         async with here.wire(tls=tls) as wire:
             assert (await wire.ask("GET", "/healthz")).text == "ok"
@@ -114,7 +114,7 @@ def test_strange_requests_are_served(tmp_path: Path, name: str) -> None:
         sent, code = STRANGE[name]
         async with here.wire() as wire:
             wire.send(sent)
-            assert (await wire.answer()).code == code
+            assert (await wire.read_response()).code == code
 
     _on_a_site(tmp_path, test)
 
@@ -133,7 +133,7 @@ def test_methods_that_nobody_knows(tmp_path: Path, tls: bool, path: str, code: i
         async with here.wire(tls=tls) as wire:
             for _ in range(2):
                 wire.send(sent + b"Content-Length: 2\r\n\r\n{}")
-                response = await wire.answer()
+                response = await wire.read_response()
                 assert (response.code, text in response.text) == (code, True), response
                 assert (await wire.ask("GET", "/healthz")).text == "ok", "the connection goes on"
 
@@ -147,9 +147,9 @@ def test_what_goes_on_with_a_head_is_not_taken_for_a_request(tmp_path: Path, tls
     async def test(here: Site) -> None:
         async with here.wire(tls=tls) as wire:
             wire.send(request("GET", "/healthz") + b"GET /healthz HTTP/1.1\r\nX-Said: ")
-            assert (await wire.answer()).text == "ok"
+            assert (await wire.read_response()).text == "ok"
             wire.send(b"FETCH /version HTTP/1.1\r\n" + HEAD + b"\r\n")
-            assert (await wire.answer()).text == "ok"
+            assert (await wire.read_response()).text == "ok"
 
     _on_a_site(tmp_path, test)
 
@@ -160,7 +160,7 @@ def test_requests_one_behind_the_other_are_answered_in_order(tmp_path: Path, tls
         async with here.wire(tls=tls) as wire:
             for path in ("/healthz", "/version", "/livez"):
                 wire.send(request("GET", path))
-            bodies = [(await wire.answer()).text for _ in range(3)]
+            bodies = [(await wire.read_response()).text for _ in range(3)]
             assert (bodies[0], "gitVersion" in bodies[1], bodies[2]) == ("ok", True, "ok")
 
     _on_a_site(tmp_path, test)
@@ -170,9 +170,9 @@ def test_a_client_that_waits_to_send_its_body_gets_100_continue(tmp_path: Path) 
     async def test(here: Site) -> None:
         async with here.wire() as wire:
             wire.send(POST + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
-            assert (await wire.answer()).code == 100
+            assert (await wire.read_response()).code == 100
             wire.send(b"{}")
-            assert (await wire.answer()).code == 422
+            assert (await wire.read_response()).code == 422
 
     _on_a_site(tmp_path, test)
 
@@ -181,7 +181,7 @@ def test_a_client_that_may_not_come_in_is_not_asked_for_its_body(tmp_path: Path)
     async def test(here: Site) -> None:
         async with here.wire(tls=True) as wire:
             wire.send(f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n".encode())
-            assert (await wire.answer()).code == 403
+            assert (await wire.read_response()).code == 403
 
     _on_a_site(tmp_path, test)
 
@@ -202,7 +202,7 @@ def test_who_sends_no_more_still_gets_answers(tmp_path: Path, caplog: pytest.Log
         async with here.wire() as wire:
             wire.send(sent)
             wire.finish()
-            assert [(await wire.answer()).code for _ in codes] == codes
+            assert [(await wire.read_response()).code for _ in codes] == codes
             assert await wire.is_closed()
 
     _on_a_site(tmp_path, test)
@@ -216,7 +216,7 @@ def test_a_body_that_goes_wrong_later_is_not_waited_for(tmp_path: Path, tls: boo
             wire.send(POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}")
             await eventually(lambda: here.requests == 1)
             wire.send(b"no end of a chunk")
-            response = await wire.answer()
+            response = await wire.read_response()
             assert response.code == 400
             assert "the body of the request cannot be read" in response.json["message"]
 
@@ -232,7 +232,7 @@ def test_a_slow_head_is_given_up(tmp_path: Path, tls: bool) -> None:
         async with here.wire(tls=tls) as wire:
             assert (await wire.ask("GET", "/healthz")).code == 200
             wire.send(b"GET /healthz HT")
-            response = await wire.answer()
+            response = await wire.read_response()
             assert (response.code, "timed out waiting for the request headers" in response.text) == (408, True)
 
     _on_a_site(tmp_path, test, head_s=1)
@@ -256,7 +256,7 @@ def test_a_slow_body_is_given_up(tmp_path: Path, tls: bool) -> None:
     async def test(here: Site) -> None:
         async with here.wire(tls=tls) as wire:
             wire.send(POST + b"Content-Length: 20\r\n\r\n{")
-            response = await wire.answer()
+            response = await wire.read_response()
             assert (response.code, response.json["reason"]) == (504, "Timeout")
 
     _on_a_site(tmp_path, test, request_s=0.1)
@@ -302,7 +302,7 @@ def test_requests_beyond_the_limit_are_asked_to_retry(tmp_path: Path) -> None:
             admin = {"Authorization": "Bearer admin-token"}
             assert (await second.ask("GET", "/api", headers=admin)).code == 200, "administrators are never refused"
             here.waiting.go.set()
-            assert (await first.answer()).text == "waited"
+            assert (await first.read_response()).text == "waited"
             assert (await second.ask("GET", "/api", headers=joe)).code == 200
 
     _on_a_site(tmp_path, test, reading=1)
@@ -329,7 +329,7 @@ def test_more_connections_than_there_is_room_for_wait(tmp_path: Path, tls: bool)
                 assert (await first.ask("GET", "/version", headers=admin)).code == 200
                 assert here.http.connections == 1
                 first.writer.close()
-                assert (await late.answer()).text == "ok"
+                assert (await late.read_response()).text == "ok"
 
     _on_a_site(tmp_path, test, connections=1)
 
@@ -341,7 +341,7 @@ def test_plain_http_on_the_tls_port_gets_an_explanation(tmp_path: Path) -> None:
     async def test(here: Site) -> None:
         async with Wire(here.tls_port) as wire:
             wire.send(GET + b"\r\n")
-            response = await wire.answer()
+            response = await wire.read_response()
             assert response.code == 400
             assert response.text == "Client sent an HTTP request to an HTTPS server.\n"
 

@@ -21,7 +21,7 @@ async def test_a_request_under_way_is_finished(tmp_path: Path, tls: bool) -> Non
         with pytest.raises(ConnectionRefusedError):
             await Wire(here.port).__aenter__()
         here.waiting.go.set()
-        assert (await busy.answer()).text == "waited"
+        assert (await busy.read_response()).text == "waited"
         assert await busy.is_closed()
         await closing
         assert here.http.connections == 0

@@ -18,7 +18,7 @@ TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
-class Answer:
+class WireResponse:
     code: int
     headers: Mapping[str, str]
     body: bytes
@@ -71,21 +71,21 @@ class Wire:
 
     async def ask(
         self, method: str, target: str, value: Any = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> WireResponse:
         self.send(request(method, target, value, headers))
-        return await self.answer(is_head=method == "HEAD")
+        return await self.read_response(is_head=method == "HEAD")
 
-    async def answer(self, is_head: bool = False) -> Answer:
+    async def read_response(self, is_head: bool = False) -> WireResponse:
         """The next answer to its end."""
         async with asyncio.timeout(TIMEOUT_S):
             code, headers = await self.head()
             if is_head or code in (100, 204, 304):
-                return Answer(code, headers, b"")
+                return WireResponse(code, headers, b"")
             if headers.get("transfer-encoding") == "chunked":
-                return Answer(code, headers, b"".join([chunk async for chunk in self.chunks()]))
+                return WireResponse(code, headers, b"".join([chunk async for chunk in self.chunks()]))
             if "content-length" in headers:
-                return Answer(code, headers, await self.reader.readexactly(int(headers["content-length"])))
-            return Answer(code, headers, await self.reader.read())
+                return WireResponse(code, headers, await self.reader.readexactly(int(headers["content-length"])))
+            return WireResponse(code, headers, await self.reader.read())
 
     async def head(self) -> tuple[int, dict[str, str]]:
         async with asyncio.timeout(TIMEOUT_S):

@@ -121,6 +121,6 @@ async def several(
 
 
 @asynccontextmanager
-async def one(**options: Any) -> AsyncIterator[ApiServer]:
+async def one_server(**options: Any) -> AsyncIterator[ApiServer]:
     async with several(1, **options) as servers:
         yield servers[0]

@@ -115,14 +115,14 @@ class InTurn:
 
 
 @asynccontextmanager
-async def _one(open_backend: OpenBackend) -> AsyncIterator[Pipeline]:
+async def _one_pipeline(open_backend: OpenBackend) -> AsyncIterator[Pipeline]:
     async with pipelines(1, open_backend) as (pipeline,):
         yield pipeline
 
 
 def config_maps(open_backend: OpenBackend = memory) -> RegistrySubject:
     return RegistrySubject(
-        open=lambda: _one(open_backend),
+        open=lambda: _one_pipeline(open_backend),
         path="/api/v1/namespaces/default/configmaps",
         content=lambda number: {"data": {"number": str(number)}},
         number=lambda value: int(value["data"]["number"]),
@@ -133,7 +133,7 @@ def deployments(open_backend: OpenBackend = memory) -> RegistrySubject:
     labels = {"app": "a"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     return RegistrySubject(
-        open=lambda: _one(open_backend),
+        open=lambda: _one_pipeline(open_backend),
         path="/apis/apps/v1/namespaces/default/deployments",
         content=lambda number: {"spec": {"replicas": number}},
         number=lambda value: int(value["spec"]["replicas"]),
@@ -144,7 +144,7 @@ def deployments(open_backend: OpenBackend = memory) -> RegistrySubject:
 
 def gadgets(open_backend: OpenBackend = memory) -> RegistrySubject:
     return RegistrySubject(
-        open=lambda: _one(open_backend),
+        open=lambda: _one_pipeline(open_backend),
         path="/apis/example.com/v1/namespaces/default/gadgets",
         content=lambda number: {"spec": {"size": number}},
         number=lambda value: int(value["spec"]["size"]),

@@ -18,7 +18,7 @@ KINDS = {
 CONTROLLERS = pytest.mark.parametrize("plural", KINDS)
 
 
-async def made(cluster: Cluster, plural: str) -> str:
+async def create_scalable(cluster: Cluster, plural: str) -> str:
     """The path of a new object of that kind with two replicas."""
     group, selector, _ = KINDS[plural]
     collection = f"{group}/namespaces/ns/{plural}"
@@ -34,7 +34,7 @@ def scale(replicas: int, **metadata: Any) -> dict[str, Any]:
 @CONTROLLERS
 def test_a_scale_shows_and_changes_the_number(plural: str) -> None:
     async def work(cluster: Cluster) -> None:
-        path = await made(cluster, plural)
+        path = await create_scalable(cluster, plural)
         shown = (await cluster.send("GET", f"{path}/scale")).json
         assert (shown["kind"], shown["apiVersion"]) == ("Scale", "autoscaling/v1")
         assert shown["spec"] == {"replicas": 2}
@@ -54,7 +54,7 @@ def test_a_scale_shows_and_changes_the_number(plural: str) -> None:
 @CONTROLLERS
 def test_what_is_refused(plural: str) -> None:
     async def work(cluster: Cluster) -> None:
-        path = await made(cluster, plural)
+        path = await create_scalable(cluster, plural)
         group = KINDS[plural][0].removeprefix("/apis/").removeprefix("/api/").rpartition("/")[0]
         negative = await cluster.send("PUT", f"{path}/scale", scale(-1))
         assert (negative.code, negative.json["message"]) == (
@@ -82,7 +82,7 @@ def test_what_is_refused(plural: str) -> None:
 
 def test_a_dry_run_changes_nothing() -> None:
     async def work(cluster: Cluster) -> None:
-        path = await made(cluster, "deployments")
+        path = await create_scalable(cluster, "deployments")
         tried = await cluster.send("PUT", f"{path}/scale?dryRun=All", scale(9))
         assert tried.json["spec"] == {"replicas": 9}
         assert (await cluster.send("GET", f"{path}/scale")).json["spec"] == {"replicas": 2}

@@ -95,10 +95,10 @@ class _Taking(Strategy):
     def __init__(self) -> None:
         self.ended: list[bool] = []
         self.released: list[str] = []
-        self.taken = 0
+        self.allocations = 0
 
     async def begin_write(self, ctx: Context, obj: Any, old: Any | None) -> FinishFunc | None:
-        self.taken += 1
+        self.allocations += 1
 
         async def finish(is_done: bool) -> None:
             self.ended.append(is_done)
@@ -125,7 +125,7 @@ def test_what_was_taken_is_given_back_if_the_write_fails() -> None:
         assert taking.released == ["a"]
         # The refused change was tried from the cache; the store showed the same, so it was not tried again.
         assert taking.ended == [True, False, False, True, False]
-        assert taking.taken == len(taking.ended)
+        assert taking.allocations == len(taking.ended)
 
     _play(scene)
 

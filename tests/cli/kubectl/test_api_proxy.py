@@ -75,7 +75,7 @@ async def running_proxy(directory: Path | None = None) -> AsyncIterator[tuple[in
     """Run a proxy in front of a server that records requests; yield the port and the recorded bytes."""
     received: list[bytes] = []
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         data = await reader.readuntil(b"\r\n\r\n")
         if b"Content-Length: 4" in data:
             data += await reader.readexactly(4)
@@ -88,7 +88,7 @@ async def running_proxy(directory: Path | None = None) -> AsyncIterator[tuple[in
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    server = await asyncio.start_server(respond, "127.0.0.1", 0)
     address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     proxy = ApiProxy(
         session=Session(Access(server=address, token="secret-token"), "default"),

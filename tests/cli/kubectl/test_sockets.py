@@ -92,7 +92,7 @@ def certificate(directory: str) -> tuple[ssl.SSLContext, bytes]:
     return context, pem
 
 
-async def answer(access: Access) -> bytes:
+async def fetch(access: Access) -> bytes:
     reader, writer = await open_stream(Session(access, "default").endpoint())
     writer.write(b"hello\n")
     try:
@@ -106,7 +106,7 @@ async def test_proxy_gets_the_address_and_its_own_credentials() -> None:
         tunnel = Tunnel(port)
         async with listener(tunnel) as proxy_port:
             access = Access(server="http://10.0.0.1:8080", proxy_url=f"http://user:p%40ss@127.0.0.1:{proxy_port}")
-            assert await answer(access) == b"hello\n"
+            assert await fetch(access) == b"hello\n"
     assert tunnel.head.startswith("CONNECT 10.0.0.1:8080 HTTP/1.1\r\nHost: 10.0.0.1:8080\r\n")
     assert "Proxy-Authorization: Basic dXNlcjpwQHNz\r\n" in tunnel.head
 
@@ -115,7 +115,7 @@ async def test_proxy_may_refuse() -> None:
     async with listener(Tunnel(1, "403 Forbidden")) as port:
         access = Access(server="http://10.0.0.1:8080", proxy_url=f"http://127.0.0.1:{port}")
         with pytest.raises(ConnectionError, match="refused the connection: 403 Forbidden"):
-            await answer(access)
+            await fetch(access)
 
 
 @pytest.mark.parametrize("has_proxy", [False, True])
@@ -125,9 +125,9 @@ async def test_certificate_may_have_another_name_than_the_address(tmp_path: obje
         proxy = f"http://127.0.0.1:{proxy_port}" if has_proxy else ""
         access = Access(server=f"https://127.0.0.1:{port}", ca_pem=pem, proxy_url=proxy)
         with pytest.raises(ssl.SSLCertVerificationError):
-            await answer(access)
+            await fetch(access)
         access.tls_server_name = NAME
-        assert await answer(access) == b"hello\n"
+        assert await fetch(access) == b"hello\n"
 
 
 class Greeter:
@@ -243,5 +243,5 @@ async def test_ports_fall_back_to_spdy() -> None:
                 await forwarding.join(reader, writer, 1, remote)
 
             async with listener(join) as local:
-                assert await answer(Access(server=f"http://127.0.0.1:{local}")) == b"hello\n"
+                assert await fetch(Access(server=f"http://127.0.0.1:{local}")) == b"hello\n"
     assert errors == []

@@ -31,7 +31,7 @@ def config_map(sampan: Sampan, cluster: str) -> str:
 def test_a_running_cluster(sampan: Sampan, capfd: pytest.CaptureFixture[str]) -> None:
     sampan("up", "--name", "one", "--detach", "--store", "memory", "--nodes", "1", "--runtime", "hollow")
     run(sampan, "kubectl", "--name", "one", "create", "configmap", "kept", "--from-literal=a=b")
-    file = sampan.folder("one") / "volumes/pvc-1_default_data/file"
+    file = sampan.directory("one") / "volumes/pvc-1_default_data/file"
     file.parent.mkdir(parents=True)
     file.write_text("content")
 
@@ -47,8 +47,8 @@ def test_a_running_cluster(sampan: Sampan, capfd: pytest.CaptureFixture[str]) ->
 
     for more in ([], ["--replace"]):
         run(sampan, "snapshot", "restore", saved["file"], "--name", "two", *more)
-        assert (sampan.folder("two") / "volumes/pvc-1_default_data/file").read_text() == "content"
-        names = sorted(path.name for path in sampan.folder("two").iterdir())
+        assert (sampan.directory("two") / "volumes/pvc-1_default_data/file").read_text() == "content"
+        names = sorted(path.name for path in sampan.directory("two").iterdir())
         assert names == ["flags.json", "lock", "pki", "state.db", "volumes"]
 
     assert run(sampan, "snapshot", "fork", "three", "--name", "one").startswith("forked one to three in ")
@@ -56,7 +56,7 @@ def test_a_running_cluster(sampan: Sampan, capfd: pytest.CaptureFixture[str]) ->
     assert config_map(sampan, "three") == '{"a":"b"}'
     run(sampan, "kubectl", "--name", "three", "delete", "configmap", "kept")
     assert config_map(sampan, "one") == '{"a":"b"}'
-    assert (sampan.folder("three") / "volumes/pvc-1_default_data/file").read_text() == "content"
+    assert (sampan.directory("three") / "volumes/pvc-1_default_data/file").read_text() == "content"
     assert "NEW: three exists" in fails(sampan, "snapshot", "fork", "three", "--name", "one")
 
 
@@ -69,5 +69,5 @@ def test_mistakes(sampan: Sampan, tmp_path: Path) -> None:
     assert "No such file" in fails(sampan, "snapshot", "restore", str(tmp_path / "none"))
     assert "there is no cluster in" in fails(sampan, "snapshot", "save", "--name", "none")
     assert "must be a DNS label" in fails(sampan, "snapshot", "save", "--name", "../x")
-    assert not sampan.folder("new").exists()
+    assert not sampan.directory("new").exists()
     assert run(sampan, "snapshot", "ls") == "no snapshots; `sampan snapshot save` saves one\n"

@@ -103,17 +103,17 @@ def test_a_file_with_several_things(cluster: Cluster) -> None:
     spec = {"schedulingGates": [{"name": "x/y"}], "containers": [{"name": "c", "image": "i"}]}
     gated = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "gated"}, "spec": spec}
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
-    done = given(cluster, service, gated, gated | {"metadata": {"name": "other"}})
+    done = create_objects(cluster, service, gated, gated | {"metadata": {"name": "other"}})
     assert done.exit_code == 0, done.output
     assert done.stdout.count("if it were created now\nit would be gated: waiting for scheduling gates: [x/y]\n") == 2
     assert done.stdout.count("\n---\n") == 1
     assert done.stderr == "(STDIN: Service s has no pods to explain)\n"
-    done = given(cluster, service)
+    done = create_objects(cluster, service)
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == "Error: STDIN: Service s has no pods to explain\n"
 
 
-def given(cluster: Cluster, *objects: dict[str, Any]) -> Any:
+def create_objects(cluster: Cluster, *objects: dict[str, Any]) -> Any:
     """`sampan why -f -` with these."""
     text = "\n---\n".join(json.dumps(requirement) for requirement in objects)
     return CliRunner().invoke(cli, ["why", "-f", "-", "--kubeconfig", str(cluster.kubeconfig)], input=text)

@@ -22,18 +22,18 @@ PODS = labels.parse("app=web")
 WHEN = "1970-01-01T00:01:40Z"
 
 
-class Answers:
+class FakeTransport:
     """A transport that knows some paths."""
 
     def __init__(self, responses: Mapping[str, Any]) -> None:
-        self._answers = responses
-        self.asked: list[Request] = []
+        self._responses = responses
+        self.requests: list[Request] = []
 
     async def send(self, request: Request) -> Response:
-        self.asked.append(request)
-        if request.path not in self._answers:
+        self.requests.append(request)
+        if request.path not in self._responses:
             raise errors.generic(404, "404 page not found", is_unexpected=True)
-        return BytesResponse(200, {}, json.dumps(self._answers[request.path]).encode())
+        return BytesResponse(200, {}, json.dumps(self._responses[request.path]).encode())
 
     def watch(self, request: Request, codec: ObjectCodec) -> AbstractAsyncContextManager[Events]:
         raise NotImplementedError
@@ -42,8 +42,8 @@ class Answers:
         return
 
 
-def source(responses: Mapping[str, Any]) -> tuple[ApiMetrics, Answers]:
-    transport = Answers(responses)
+def source(responses: Mapping[str, Any]) -> tuple[ApiMetrics, FakeTransport]:
+    transport = FakeTransport(responses)
     return ApiMetrics(Client(transport=transport, clock=VirtualClock(), component="test")), transport
 
 
@@ -72,7 +72,7 @@ def test_what_pods_use() -> None:
         "a": PodMetric(1100, 100.0, 30.0),
         "b": PodMetric(1, 100.0, 30.0),
     }
-    assert transport.asked[0].query == [("labelSelector", "app=web")]
+    assert transport.requests[0].query == [("labelSelector", "app=web")]
     assert list(asyncio.run(metrics.resource("memory", "default", PODS, ""))) == []
     assert asyncio.run(metrics.resource("cpu", "default", PODS, "d")) == {"a": PodMetric(1000, 100.0, 30.0)}
 
@@ -92,7 +92,7 @@ def test_custom_metrics_of_pods() -> None:
     )
     values = asyncio.run(metrics.of_pods("hits", "default", PODS, labels.parse("verb=get")))
     assert values == {"a": PodMetric(2000, 100.0, 60.0), "b": PodMetric(1_000_000, 100.0, 5.0)}
-    assert transport.asked[-1].query == [("labelSelector", "app=web"), ("metricLabelSelector", "verb=get")]
+    assert transport.requests[-1].query == [("labelSelector", "app=web"), ("metricLabelSelector", "verb=get")]
 
 
 def test_custom_metrics_of_an_object() -> None:
@@ -122,7 +122,7 @@ def test_external_metrics() -> None:
     path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/jobs"
     metrics, transport = source({path: {"items": [{"value": "3"}, {"value": "500m"}]}})
     assert asyncio.run(metrics.external("jobs", "default", labels.parse("queue=fast"))) == [3000, 500]
-    assert transport.asked[-1].query == [("labelSelector", "queue=fast")]
+    assert transport.requests[-1].query == [("labelSelector", "queue=fast")]
 
 
 def test_what_is_not_served() -> None:

@@ -71,7 +71,7 @@ async def taint(s: Stage, *taints: dict[str, Any]) -> None:
     await s.settle()
 
 
-async def told(s: Stage) -> list[str]:
+async def event_messages(s: Stage) -> list[str]:
     events = (await s.cluster.client.of(Event).list()).items
     return [event.message for event in events if event.reason == "DeviceTaintManagerEviction"]
 
@@ -85,7 +85,7 @@ async def test_a_pod_goes_at_once() -> None:
         assert pod.metadata.deletionTimestamp is not None
         (condition,) = [condition for condition in pod.status.conditions if condition.type == "DisruptionTarget"]
         assert (condition.status, condition.reason) == ("True", "DeletionByDeviceTaintManager")
-        assert await told(s) == ["Marking for deletion"]
+        assert await event_messages(s) == ["Marking for deletion"]
 
 
 async def test_a_pod_that_is_given_time_and_reprieved() -> None:
@@ -93,9 +93,9 @@ async def test_a_pod_that_is_given_time_and_reprieved() -> None:
         s = await started(c, {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
         await taint(s, TAINT)
         await c.clock.advance(200)
-        assert await told(s) == []
+        assert await event_messages(s) == []
         await taint(s)
-        assert await told(s) == ["Cancelling deletion"]
+        assert await event_messages(s) == ["Cancelling deletion"]
         await c.clock.advance(200)
         assert (await s.pods.get("p", "default")).metadata.deletionTimestamp is None
         await taint(s, TAINT)

@@ -26,14 +26,14 @@ def ref(name: str, uid: str, kind: str = "ConfigMap", blocks: bool = True) -> Ow
 
 class Looks:
     def __init__(self) -> None:
-        self.seen: list[GraphNode] = []
-        self.graph = Graph(self.seen.append)
+        self.visited: list[GraphNode] = []
+        self.graph = Graph(self.visited.append)
         self.graph.set_kinds(KINDS)
         self.maps = self.graph.nodes(MAPS)
 
-    def taken(self) -> list[str]:
-        names = [f"{node.key.name}{'?' if node.is_virtual else ''}" for node in self.seen]
-        self.seen.clear()
+    def take_names(self) -> list[str]:
+        names = [f"{node.key.name}{'?' if node.is_virtual else ''}" for node in self.visited]
+        self.visited.clear()
         return names
 
 
@@ -44,11 +44,11 @@ def test_an_owner_that_was_not_seen_is_asked_for_once() -> None:
     looks = Looks()
     looks.graph.put(looks.maps, B, owned("2", ref("a", "1")))
     looks.graph.put(looks.maps, C, owned("3", ref("a", "1")))
-    assert looks.taken() == ["a?"]
+    assert looks.take_names() == ["a?"]
     looks.graph.put(looks.maps, A, owned("1"))
-    assert looks.taken() == []
+    assert looks.take_names() == []
     looks.graph.remove(looks.maps, A)
-    assert sorted(looks.taken()) == ["b", "c"]
+    assert sorted(looks.take_names()) == ["b", "c"]
 
 
 def test_siblings_share_what_they_say_of_their_owner() -> None:
@@ -61,27 +61,27 @@ def test_siblings_share_what_they_say_of_their_owner() -> None:
 def test_another_of_the_same_name_is_not_the_owner() -> None:
     looks = Looks()
     looks.graph.put(looks.maps, B, owned("2", ref("a", "1")))
-    looks.taken()
+    looks.take_names()
     looks.graph.put(looks.maps, A, owned("9"))
-    assert looks.taken() == ["a?"]
+    assert looks.take_names() == ["a?"]
     assert A not in looks.maps.present
     looks.graph.remove_node(looks.maps.virtual[A]["1"])
-    assert looks.taken() == ["b"]
+    assert looks.take_names() == ["b"]
 
 
 def test_an_owner_that_waits_is_looked_at_with_its_dependents_and_when_one_goes() -> None:
     looks = Looks()
     looks.graph.put(looks.maps, B, owned("2", ref("a", "1")))
     looks.graph.put(looks.maps, A, owned("1"))
-    looks.taken()
+    looks.take_names()
     waiting = owned("1", finalizers=("foregroundDeletion",), is_deleted=True)
     looks.graph.put(looks.maps, A, waiting)
-    assert looks.taken() == ["b", "a"]
+    assert looks.take_names() == ["b", "a"]
     looks.graph.put(looks.maps, A, waiting)
-    assert looks.taken() == []
+    assert looks.take_names() == []
     assert [node.key for node in looks.maps.present[A].blocking()] == [B]
     looks.graph.put(looks.maps, B, owned("2", ref("a", "1", blocks=False)))
-    assert "a" in looks.taken()
+    assert "a" in looks.take_names()
     assert looks.maps.present[A].blocking() == []
 
 
@@ -89,9 +89,9 @@ def test_kinds_that_come_later() -> None:
     looks = Looks()
     looks.graph.set_kinds({})
     looks.graph.put(looks.maps, B, owned("2", ref("a", "1")))
-    assert looks.taken() == []
+    assert looks.take_names() == []
     looks.graph.set_kinds(KINDS)
-    assert looks.taken() == ["a?"]
+    assert looks.take_names() == ["a?"]
 
 
 NAMES = "abcd"
@@ -117,13 +117,13 @@ def test_against_a_model(data: st.DataObject) -> None:
         owners = tuple(ref(*picked) for picked in data.draw(st.lists(st.sampled_from(uids), max_size=2, unique=True)))
         looks.graph.put(looks.maps, key, owned(uid, *owners))
         model[name] = (uid, owners)
-        for node in [graph_node for graph_node in looks.seen if graph_node.is_virtual]:  # as the controller does
+        for node in [graph_node for graph_node in looks.visited if graph_node.is_virtual]:  # as the controller does
             present = model.get(node.key.name)
             if present is not None and present[0] == node.uid:
                 looks.graph.put(looks.maps, node.key, owned(present[0], *present[1]))
             else:
                 looks.graph.remove_node(node)
-        looks.seen.clear()
+        looks.visited.clear()
         _compare(looks, model)
 
 

@@ -22,14 +22,14 @@ STEPS = 80
 class Chaos:
     def __init__(self, c: Cluster, seed: int) -> None:
         self._c, self._dice = c, random.Random(seed)
-        self._made: list[OwnerReference] = []
+        self._created: list[OwnerReference] = []
         self._serial = 0
 
     async def step(self) -> None:
         if self._dice.random() < 0.6:
             await self._make()
-        elif self._made:
-            await self._delete(self._dice.choice(self._made))
+        elif self._created:
+            await self._delete(self._dice.choice(self._created))
         if self._dice.random() < 0.3:
             await self._c.clock.settle()
 
@@ -37,11 +37,11 @@ class Chaos:
         """Of owners that are there or were."""
         self._serial += 1
         kind = self._dice.choice(KINDS)
-        owners = self._dice.sample(self._made, min(len(self._made), self._dice.choice((0, 0, 1, 1, 2, 3))))
+        owners = self._dice.sample(self._created, min(len(self._created), self._dice.choice((0, 0, 1, 1, 2, 3))))
         name = f"o{self._serial}"
         meta = ObjectMeta(name=name, namespace="default", ownerReferences=[self._named(ref) for ref in owners])
         obj = await self._c.client.of(kind).create(kind(metadata=meta))
-        self._made.append(OwnerReference(apiVersion="v1", kind=kind.__name__, name=name, uid=obj.metadata.uid))
+        self._created.append(OwnerReference(apiVersion="v1", kind=kind.__name__, name=name, uid=obj.metadata.uid))
 
     def _named(self, ref: OwnerReference) -> OwnerReference:
         blocks = self._dice.choice((True, False, None))

@@ -9,7 +9,7 @@ from sampan.controllers.namespace.content import DeletionResult
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 
 
-def told(conditions: list[NamespaceCondition]) -> list[tuple[str, str, str, str]]:
+def shown(conditions: list[NamespaceCondition]) -> list[tuple[str, str, str, str]]:
     return [(condition.type, condition.status, condition.reason, condition.message) for condition in conditions]
 
 
@@ -23,7 +23,7 @@ def of(
 
 def test_all_is_well() -> None:
     conditions = of(DeletionResult())
-    assert told(conditions) == [
+    assert shown(conditions) == [
         ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
         (
             "NamespaceDeletionGroupVersionParsingFailure",
@@ -55,7 +55,7 @@ def test_all_is_wrong() -> None:
         discovery_failure="no answer",
         failures=["second", "first"],
     )
-    assert [(reason, message) for _, status, reason, message in told(of(outcome)) if status == "True"] == [
+    assert [(reason, message) for _, status, reason, message in shown(of(outcome)) if status == "True"] == [
         ("DiscoveryFailed", "no answer"),
         ("ContentDeletionFailed", "Failed to delete all resource types, 2 remaining: first, second"),
         (

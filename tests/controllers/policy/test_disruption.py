@@ -62,7 +62,7 @@ async def make_set(c: Cluster, replicas: int) -> OwnerReference:
     )
 
 
-async def told(c: Cluster, name: str = "b") -> tuple[int, int, int, int]:
+async def status_counts(c: Cluster, name: str = "b") -> tuple[int, int, int, int]:
     """Allowed, healthy, desired, expected."""
     status = (await c.client.of(PodDisruptionBudget).get(name, "default")).status
     return status.disruptionsAllowed, status.currentHealthy, status.desiredHealthy, status.expectedPods
@@ -83,14 +83,14 @@ async def test_the_status_follows_the_pods() -> None:
         async with c.running(NAME):
             await c.client.of(PodDisruptionBudget).create(budget(minAvailable=2))
             await c.clock.settle()
-            assert await told(c) == (0, 0, 2, 0)
+            assert await status_counts(c) == (0, 0, 2, 0)
             assert await events(c) == [("Normal", "NoPods", "No matching pods found")]
             await make_pods(c, 3)
             await c.clock.settle()
-            assert await told(c) == (1, 3, 2, 3)
+            assert await status_counts(c) == (1, 3, 2, 3)
             await set_ready(c, "p0", False)
             await c.clock.settle()
-            assert await told(c) == (0, 2, 2, 3)
+            assert await status_counts(c) == (0, 2, 2, 3)
         await second_run_writes_nothing(c, NAME)
 
 
@@ -108,7 +108,7 @@ async def test_shares_are_of_what_there_should_be(spec: dict[str, Any], expected
         await make_pods(c, 3, await make_set(c, 5))
         await c.client.of(PodDisruptionBudget).create(budget(**spec))
         async with c.running(NAME):
-            assert await told(c) == expected
+            assert await status_counts(c) == expected
 
 
 async def test_a_set_counts_as_its_deployment() -> None:
@@ -124,7 +124,7 @@ async def test_a_set_counts_as_its_deployment() -> None:
         await make_pods(c, 2, owner)
         await c.client.of(PodDisruptionBudget).create(budget(maxUnavailable=1))
         async with c.running(NAME):
-            assert await told(c) == (0, 2, 6, 7)
+            assert await status_counts(c) == (0, 2, 6, 7)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ async def test_pods_without_a_controller_are_reported() -> None:
             "Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{"
             "app: web,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged."
         )
-        assert await told(c) == (0, 1, 0, 0)
+        assert await status_counts(c) == (0, 1, 0, 0)
 
 
 async def test_two_budgets_for_a_pod_are_reported() -> None:
@@ -200,7 +200,7 @@ async def test_evictions_at_the_same_time_never_exceed_the_budget() -> None:
             pods = (await c.client.of(Pod).list(HERE)).items
             assert sum(pod.metadata.deletionTimestamp is None for pod in pods) == 43
             await c.clock.settle()
-            assert await told(c) == (0, 43, 43, 50)
+            assert await status_counts(c) == (0, 43, 43, 50)
             status = (await c.client.of(PodDisruptionBudget).get("b", "default")).status
             assert status.disruptedPods == {}
             left = next(at for at in range(50) if at not in granted)
@@ -240,16 +240,16 @@ async def test_an_eviction_that_was_granted_and_not_carried_out_expires() -> Non
         await budgets.create(budget(minAvailable=1))
         async with c.running(NAME):
             await c.clock.settle()
-            assert await told(c) == (1, 2, 1, 2)
+            assert await status_counts(c) == (1, 2, 1, 2)
             stored_budget = await budgets.get("b", "default")
             changed = copy_of(stored_budget)
             changed.status.disruptedPods = {"p0": times.format_time(c.clock.now())}
             changed.status.disruptionsAllowed = 0
             await budgets.update_status(changed)
             await c.clock.advance(119)
-            assert await told(c) == (0, 1, 1, 2)
+            assert await status_counts(c) == (0, 1, 1, 2)
             await c.clock.advance(2)
-            assert await told(c) == (1, 2, 1, 2)
+            assert await status_counts(c) == (1, 2, 1, 2)
             text = "Pod was expected by PDB default/default to be deleted but it wasn't"
             assert ("Warning", "NotDeleted", text) in await events(c)
 

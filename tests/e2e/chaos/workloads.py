@@ -36,7 +36,7 @@ def template(name: str, image: str = "one", *, run: str = "", **spec: Any) -> di
     }
 
 
-def _made(kind: type[T], name: str, spec: dict[str, Any]) -> T:
+def _object_of(kind: type[T], name: str, spec: dict[str, Any]) -> T:
     if kind is not Job:
         spec = {"selector": {"matchLabels": {"app": name}}, **spec}
     return codec.from_value({"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}, kind)
@@ -46,14 +46,14 @@ def deployment(at: int) -> Deployment:
     name = f"deployment-{at}"
     update = {"maxSurge": at % 3 or 1, "maxUnavailable": at % 2}
     strategy = {"type": "Recreate"} if at % 10 == 9 else {"type": "RollingUpdate", "rollingUpdate": update}
-    return _made(Deployment, name, {"replicas": at % 5 + 1, "template": template(name), "strategy": strategy})
+    return _object_of(Deployment, name, {"replicas": at % 5 + 1, "template": template(name), "strategy": strategy})
 
 
 def stateful_set(at: int) -> StatefulSet:
     name = f"set-{at}"
     policy = "Parallel" if at % 2 else "OrderedReady"
     spec = {"replicas": at % 4 + 1, "template": template(name), "serviceName": name, "podManagementPolicy": policy}
-    return _made(StatefulSet, name, spec)
+    return _object_of(StatefulSet, name, spec)
 
 
 def job(at: int) -> Job:
@@ -61,12 +61,12 @@ def job(at: int) -> Job:
     mode = "Indexed" if at % 2 else "NonIndexed"
     pods = template(name, run="20s..60s", restartPolicy="Never")
     spec = {"completions": 6, "parallelism": at % 3 + 1, "completionMode": mode, "backoffLimit": 1000}
-    return _made(Job, name, {**spec, "template": pods, "podReplacementPolicy": "Failed" if at % 4 > 1 else None})
+    return _object_of(Job, name, {**spec, "template": pods, "podReplacementPolicy": "Failed" if at % 4 > 1 else None})
 
 
 def daemon_set(at: int) -> DaemonSet:
     name = f"daemon-{at}"
-    return _made(DaemonSet, name, {"template": template(name)})
+    return _object_of(DaemonSet, name, {"template": template(name)})
 
 
 def all_of(sizes: Sizes) -> Iterator[Any]:

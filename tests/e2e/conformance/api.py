@@ -111,10 +111,10 @@ class Watch:
     """Of events that come, each once."""
 
     def __init__(self, response: http.client.HTTPResponse) -> None:
-        self._answer = response
+        self._response = response
 
     def next(self) -> tuple[str, Value]:
-        line = self._answer.readline()
+        line = self._response.readline()
         assert line, "the watch has ended"
         event = json.loads(line)
         return event["type"], event["object"]

@@ -25,7 +25,7 @@ def plain(name: str) -> str:
     return name
 
 
-def told() -> Iterator[str]:
+def docstrings() -> Iterator[str]:
     """The first paragraphs of texts, tests' own or ids of their cases, that name a group of the suite."""
     for path in sorted(HERE.glob("*/test_*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -44,14 +44,14 @@ def names(shared_dir: Path) -> set[str]:
 
 
 def test_every_name_is_one_of_the_suite(names: set[str]) -> None:
-    assert sorted(set(told()) - names) == []
+    assert sorted(set(docstrings()) - names) == []
 
 
 @pytest.mark.parametrize("group", COMPLETE)
 def test_all_of_a_group_are_there(names: set[str], group: str) -> None:
     expected = {name for name in names if name.startswith(f"{GROUP}{group}]")}
     assert expected
-    assert sorted(expected - set(told())) == []
+    assert sorted(expected - set(docstrings())) == []
 
 
 @pytest.mark.parametrize(("module", "selected"), FAST_SELECTION.items())
@@ -63,7 +63,7 @@ def test_the_fast_selection_names_tests(module: str, selected: set[str]) -> None
 def test_the_documentation_counts_them(names: set[str], repository: Path) -> None:
     text = (repository / "docs" / "compatibility.md").read_text()
     rows = re.findall(r"^\| (sig-\S+|all) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
-    described, here = by_group(names), by_group(set(told()))
+    described, here = by_group(names), by_group(set(docstrings()))
     counted = {group: (number, here[group]) for group, number in described.items()}
-    counted["all"] = (len(names), len(set(told())))
+    counted["all"] = (len(names), len(set(docstrings())))
     assert {group: (int(number), int(there)) for group, number, there in rows} == counted

@@ -53,7 +53,7 @@ class Site:
 
     def left(self) -> list[str]:
         """What there is on the machine of the node's network, and of its pods in the engine."""
-        bridge = bridge_for(str(self.sampan.folder() / "nodes" / "node-0"))
+        bridge = bridge_for(str(self.sampan.directory() / "nodes" / "node-0"))
         links = [name for name in os.listdir("/sys/class/net") if name.startswith(bridge)]
         tables = [line for line in run_nft("list", "tables").decode().splitlines() if bridge in line]
         files = [str(path) for path in (self.engine.directory / "cni").glob("*")] if self.runtime == "cri" else []
@@ -76,7 +76,7 @@ def site(runtime: str, home: Path, *, has_docker_network: bool = False) -> Itera
         "docker": lambda: engines.docker(has_network=has_docker_network),
     }
     sampan = Sampan(home)
-    config = sampan.folder() / "admin.kubeconfig"
+    config = sampan.directory() / "admin.kubeconfig"
     with factories[runtime]() as engine:
         archive = docker_archive(home / "loaded.tar", engines.busybox_image("loaded"), LOADED)
         site = Site(

@@ -94,10 +94,10 @@ def _reach(cluster: Site) -> None:
         lambda: fetched(f"127.0.0.1:{cluster.host_port}"),
         lambda: cluster.kubectl("exec", "client", "-c", "main", "--", "python3", "-c", asks).strip(),
     ):
-        assert _heard(ask) == "hello"
+        assert _reply(ask) == "hello"
 
 
-def _heard(ask: Any) -> str:
+def _reply(ask: Any) -> str:
     """The server takes one at a time, and may be between two."""
     return wait_until(lambda: str(ask()), timeout_s=_PATIENCE_S, poll_s=0.1, ignore=(OSError, AssertionError))
 
@@ -111,7 +111,7 @@ def _look_in(cluster: Site) -> None:
     assert kubectl("exec", "web", "--", "sh", "-c", "echo $FROM") == "loaded\n"
     port = free_port()
     with kubectl.running("port-forward", "pod/web", f"{port}:80"):
-        assert _heard(lambda: fetched(f"127.0.0.1:{port}")) == "hello"
+        assert _reply(lambda: fetched(f"127.0.0.1:{port}")) == "hello"
     assert "client" in kubectl("top", "pods", "--no-headers")
 
 
@@ -126,11 +126,11 @@ def _ask_for_handlers(cluster: Site) -> None:
         pod("by-nothing", LOADED, ["sleep", "1000000"], runtimeClassName="unknown"),
     )
     cluster.kubectl("wait", "--for=condition=Ready", "pod/by-class", "--timeout=60s")
-    _heard(lambda: _told_of_sandbox(cluster))
+    _reply(lambda: _check_sandbox_events(cluster))
     cluster.kubectl("delete", "pod", "by-nothing", "by-class")
 
 
-def _told_of_sandbox(cluster: Site) -> None:
+def _check_sandbox_events(cluster: Site) -> None:
     output = cluster.kubectl("get", "events", "--field-selector", "involvedObject.name=by-nothing")
     assert "FailedCreatePodSandBox" in output
     assert 'no runtime for "nothing" is configured' in output

@@ -16,7 +16,7 @@ def _execs(cluster: LookedInto) -> list[str]:
     return [process["id"] for process in processes if process["id"].startswith("exec-") and process["code"] is None]
 
 
-def _followed() -> int:
+def _log_watches() -> int:
     """Logs that the kubelet, which is in this process, still follows."""
     return sum("inotify" in _target(name) for name in os.listdir("/proc/self/fd"))
 
@@ -29,7 +29,7 @@ def _target(name: str) -> str:
 
 
 def _until_gone(cluster: LookedInto) -> None:
-    wait_until(lambda: not _execs(cluster) and not _followed(), describe=lambda: (_execs(cluster), _followed()))
+    wait_until(lambda: not _execs(cluster) and not _log_watches(), describe=lambda: (_execs(cluster), _log_watches()))
 
 
 def test_a_command_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl) -> None:
@@ -48,7 +48,7 @@ def test_following_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl
     with kubectl_of.running("logs", "-f", name) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
-        assert _followed() == 1
+        assert _log_watches() == 1
     _until_gone(cluster)
 
 

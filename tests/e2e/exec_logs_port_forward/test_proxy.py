@@ -44,7 +44,7 @@ class _Mirror(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def _answer(self) -> None:
+    def _respond(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.path.startswith("/redirect"):
             self._send(302, b"", Location="/elsewhere")
@@ -72,7 +72,7 @@ class _Mirror(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _answer
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _respond
 
     def log_message(self, *arguments: object) -> None:
         return

@@ -34,7 +34,7 @@ BY_NATURE = [
     (re.compile(r"^warning: ", re.MULTILINE), "Warning: "),
 ]
 
-Said = tuple[int, str, str]
+CommandResult = tuple[int, str, str]
 
 SPEC = """
   schedulerName: nobody
@@ -134,7 +134,7 @@ class Both:
     def __init__(self, *, kubectl: Kubectl, ours: Path, namespaces: tuple[str, str]) -> None:
         self.kubectl, self._ours, self.namespaces = kubectl, ours, namespaces
 
-    def __call__(self, *words: str, stdin: str = "") -> Said:
+    def __call__(self, *words: str, stdin: str = "") -> CommandResult:
         """What kubectl said, if Sampan said the same; code, standard output and standard error."""
         real = self.kubectl.run(*words, stdin=stdin)
         expected = self.plain(real.returncode, real.stdout, real.stderr)
@@ -142,12 +142,12 @@ class Both:
         assert own == expected, f"kubectl:\n{expected}\nsampan kubectl:\n{own}"
         return expected
 
-    def ours(self, *words: str, stdin: str = "") -> Said:
+    def ours(self, *words: str, stdin: str = "") -> CommandResult:
         """What Sampan alone says."""
         result = CliRunner().invoke(cli, ["kubectl", "--kubeconfig", str(self._ours), *words], input=stdin)
         return self.plain(result.exit_code, result.stdout, result.stderr)
 
-    def plain(self, code: int, out: str, err: str) -> Said:
+    def plain(self, code: int, out: str, err: str) -> CommandResult:
         return code, self._without_nature(out), self._without_nature(err)
 
     def _without_nature(self, text: str) -> str:

@@ -56,10 +56,10 @@ class Scene:
     async def phase(self, name: str, phase: str) -> Pod:
         ends = (phase, "Succeeded", "Failed")
         pod: Pod = await self.when(Pod, name, lambda pod: pod.status.phase in ends, "default")
-        assert pod.status.phase == phase, (pod.status.reason, pod.status.message, said(pod))
+        assert pod.status.phase == phase, (pod.status.reason, pod.status.message, output_of(pod))
         return pod
 
 
-def said(pod: Pod) -> str:
+def output_of(pod: Pod) -> str:
     states = [status.state.terminated for status in pod.status.containerStatuses if status.state is not None]
     return "".join(state.message for state in states if state is not None).strip()

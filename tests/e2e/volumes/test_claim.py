@@ -12,7 +12,7 @@ from sampan.machinery.client import PatchType
 from sampan.runtimes import kernel
 from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import NODE, why_not
-from tests.e2e.volumes.real_node_cluster import Scene, said
+from tests.e2e.volumes.real_node_cluster import Scene, output_of
 from tests.e2e.volumes.storage_vendor import ZONE, Vendor
 from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import NAME, DirectoryDriver
@@ -94,7 +94,7 @@ async def walk(scene: Scene, driver: DirectoryDriver, data: Path) -> None:
     assert (data / name / "file").read_text() == "kept\n"
     await scene.with_claim("second", "cat /data/file")
     second = await scene.phase("second", "Succeeded")
-    assert (said(second), second.spec.nodeName) == ("kept", NODE)
+    assert (output_of(second), second.spec.nodeName) == ("kept", NODE)
     await scene.client.of(Pod).delete("second", "default")
     await scene.gone(VolumeAttachment, attachment)
 

@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import NODE, why_not
-from tests.e2e.volumes.real_node_cluster import Scene, said
+from tests.e2e.volumes.real_node_cluster import Scene, output_of
 from tests.kubelet.devices.device_plugin import BOAT, BoatPlugin
 from tests.kubelet.devices.dra_driver import NAME, BoatDriver
 
@@ -42,7 +42,9 @@ def boats(count: int) -> dict[str, dict[str, dict[str, str]]]:
 async def by_number(scene: Scene) -> None:
     """The node counts them, the scheduler sees that, the container has one, and the next pod has it after it."""
     device = {"container_path": "/dev/boat", "host_path": "/dev/null", "permissions": "rw"}
-    plugin = BoatPlugin(scene.root / "device-plugins", answer={"devices": [device]}, devices={"one": "Healthy"})
+    plugin = BoatPlugin(
+        scene.root / "device-plugins", container_response={"devices": [device]}, devices={"one": "Healthy"}
+    )
     async with plugin.listen():
         await plugin.register()
         await scene.when(Node, NODE, lambda node: node.status.allocatable.get(BOAT) == "1")
@@ -62,7 +64,7 @@ async def by_number(scene: Scene) -> None:
         await scene.client.of(Pod).delete("first", "default")
         await scene.pod("second", LOOK, container=boats(1))
         second = await scene.phase("second", "Succeeded")
-        assert said(second) == "one 1:3\nafloat"
+        assert output_of(second) == "one 1:3\nafloat"
         plugin.fault = "no more today"
         await scene.pod("third", LOOK, container=boats(1))
         third = await scene.phase("third", "Failed")
@@ -97,7 +99,7 @@ async def by_claim(scene: Scene) -> None:
             resourceClaims=[{"name": "boat", "resourceClaimTemplateName": "t"}],
         )
         pod = await scene.phase("claims", "Succeeded")
-        assert said(pod) == "dynamic 1:3\nafloat"
+        assert output_of(pod) == "dynamic 1:3\nafloat"
         name = pod.status.resourceClaimStatuses[0].resourceClaimName or ""
         assert driver.calls == [("prepare", [name]), ("unprepare", [name])]
         await scene.client.of(Pod).delete("claims", "default")

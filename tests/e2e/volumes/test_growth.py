@@ -13,7 +13,7 @@ from sampan.machinery.client import PatchType
 from sampan.runtimes import kernel
 from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import NODE, why_not
-from tests.e2e.volumes.real_node_cluster import Scene, said
+from tests.e2e.volumes.real_node_cluster import Scene, output_of
 from tests.e2e.volumes.storage_vendor import ZONE, Vendor
 from tests.kubelet.volumes.csi_driver import NAME, GrowingDriver
 
@@ -61,7 +61,7 @@ async def grow(scene: Scene, driver: GrowingDriver) -> None:
     directory = scene.root / f"pods/{pod.metadata.uid}/volumes/kubernetes.io~csi/{grown.spec.volumeName}/mount"
     (directory / "end").touch()
     ended = await scene.phase("p", "Succeeded")
-    sizes = [int(count) * int(size) for count, size in (line.split() for line in said(ended).splitlines())]
+    sizes = [int(count) * int(size) for count, size in (line.split() for line in output_of(ended).splitlines())]
     assert sizes == [1 << 20, 4 << 20]
     await scene.client.of(Pod).delete("p", "default")
     await scene.gone(VolumeAttachment, attachment_name(str(grown.spec.volumeName), NAME, NODE))

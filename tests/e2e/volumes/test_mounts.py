@@ -51,8 +51,8 @@ async def both_ways(node: RealNode) -> None:
         mounts = mount(mountPropagation="Bidirectional")
         await node.ended(await node.start(makes, volume, name="makes", mounts=mounts, container=privileged))
         assert (directory / "inner/file").read_text() == "new\n"
-        assert node.said(await node.ended("sees")) == "new"
-        assert "nothing" in node.said(await node.ended("sees-not"))
+        assert node.output_of(await node.ended("sees")) == "new"
+        assert "nothing" in node.output_of(await node.ended("sees-not"))
 
 
 async def read_only_all_the_way(node: RealNode) -> None:
@@ -65,7 +65,7 @@ async def read_only_all_the_way(node: RealNode) -> None:
         for mode in ("Enabled", "IfPossible"):
             mounts = mount(readOnly=True, recursiveReadOnly=mode)
             pod = await node.ended(await node.start(tries, volume, name=mode.lower(), mounts=mounts))
-            assert node.said(pod) == "not here\nnor inside"
+            assert node.output_of(pod) == "not here\nnor inside"
             volume_mount_statuses = pod.status.containerStatuses[0].volumeMounts
             assert [
                 (volume_mount_status.name, volume_mount_status.recursiveReadOnly)
@@ -80,14 +80,14 @@ async def parts_of_images(node: RealNode) -> None:
         volume = {"name": "v", "image": {"reference": f"{address}/boat:1", "pullPolicy": "IfNotPresent"}}
         assert await node.output("cat /v/name; ls /v", volume, mounts=mount(subPath="etc")) == "sampanname"
         await node.start("true", volume, name="lacks", mounts=mount(subPath="nowhere"))
-        assert "image sub path 'nowhere'" in await told(node, "lacks", "Failed")
+        assert "image sub path 'nowhere'" in await event_message(node, "lacks", "Failed")
         never = {"name": "v", "image": {"reference": f"{address}/other:1", "pullPolicy": "Never"}}
         await node.start("true", never, name="never", mounts=mount())
         text = f'Container image "{address}/other:1" is not present with pull policy of Never'
-        assert await told(node, "never", "ErrImageNeverPull") == text
+        assert await event_message(node, "never", "ErrImageNeverPull") == text
 
 
-async def told(node: RealNode, name: str, reason: str) -> str:
+async def event_message(node: RealNode, name: str, reason: str) -> str:
     selection = Selection(namespace=node.namespace, fields=f"reason={reason},involvedObject.name={name}")
     async with asyncio.timeout(60), node.client.of(Event).watch(selection) as events:
         async for batch in events:

@@ -11,7 +11,7 @@ from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import COMPONENTS, RealNode, play, why_not
 
 
-async def told(node: RealNode, reason: str) -> str:
+async def event_message(node: RealNode, reason: str) -> str:
     """The first event of that reason."""
     selection = Selection(namespace=node.namespace, fields=f"reason={reason}")
     async with asyncio.timeout(60), node.client.of(Event).watch(selection) as events:
@@ -36,16 +36,18 @@ async def waits(node: RealNode, name: str) -> str:
 async def comes_later(node: RealNode) -> None:
     name = await node.start("cat /v/a", {"name": "v", "configMap": {"name": "later"}})
     text = 'MountVolume.SetUp failed for volume "v" : configmap "later" not found'
-    assert await told(node, "FailedMount") == text
+    assert await event_message(node, "FailedMount") == text
     assert await waits(node, name) == "ContainerCreating"
     await node.config_map("later", data={"a": "here"})
-    assert node.said(await node.ended(name)) == "here"
+    assert node.output_of(await node.ended(name)) == "here"
 
 
 async def never_comes(node: RealNode) -> None:
     """Who waits can be deleted."""
     name = await node.start("true", {"name": "v", "secret": {"secretName": "never"}})
-    assert await told(node, "FailedMount") == 'MountVolume.SetUp failed for volume "v" : secret "never" not found'
+    assert (
+        await event_message(node, "FailedMount") == 'MountVolume.SetUp failed for volume "v" : secret "never" not found'
+    )
     async with asyncio.timeout(60):
         selection = Selection(namespace=node.namespace, fields=f"metadata.name={name}")
         async with node.client.of(Pod).watch(selection) as events:
@@ -60,7 +62,7 @@ async def claim_is_missing(node: RealNode) -> None:
     parts = "unmounted volumes=[v], unattached volumes=[], failed to process volumes=[v]"
     why = "failed to fetch PVC from API server: "
     text = f"Unable to attach or mount volumes: {parts}: error processing PVC {node.namespace}/none: {why}"
-    assert (await told(node, "FailedMount")).startswith(text)
+    assert (await event_message(node, "FailedMount")).startswith(text)
 
 
 async def test_waiting() -> None:

@@ -19,7 +19,7 @@ from tests.ports import free_port
 OWN = f"own-{NAME}"
 
 
-async def pods_told(port: int) -> list[str]:
+async def pod_names(port: int) -> list[str]:
     """What /pods says."""
     async with ClientSession() as session, session.get(f"http://127.0.0.1:{port}/pods") as response:
         return [item["metadata"]["name"] for item in (await response.json(content_type=None))["items"]]
@@ -28,7 +28,7 @@ async def pods_told(port: int) -> list[str]:
 async def listens(port: int) -> None:
     async def is_served() -> bool:
         try:
-            await pods_told(port)
+            await pod_names(port)
         except OSError:
             return False
         return True
@@ -61,7 +61,7 @@ async def test_a_node_runs_its_own_pods_before_there_is_an_api_server(tmp_path: 
         assert not kubelet.ready.is_set()
         async with asyncio.timeout(60):
             await listens(port)
-        assert await pods_told(port) == [OWN]
+        assert await pod_names(port) == [OWN]
         async with Cluster(components=("apiserver", "controllers")) as cluster:
             line.open(cluster.assembly.transport)
             async with asyncio.timeout(60):

@@ -109,7 +109,7 @@ async def test_a_node_joins_with_a_token_and_renews_by_itself(tmp_path: Path) ->
 
 
 async def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
-    async def answer(c: Cluster, name: str, kind: str) -> None:
+    async def decide(c: Cluster, name: str, kind: str) -> None:
         request = copy_of(await c.client.of(CertificateSigningRequest).get(name))
         request.status.conditions.append(
             CertificateSigningRequestCondition(type=kind, status="True", reason="Tested", message="not now")
@@ -135,7 +135,7 @@ async def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
             for count, kind in ((1, "Denied"), (2, "Approved")):
                 await until_requested(c, count)
                 newest = max(await requests(c), key=lambda request: int(request.metadata.resourceVersion))
-                await answer(c, newest.metadata.name, kind)
+                await decide(c, newest.metadata.name, kind)
             await until(c, lambda: len(used) == 1)
             task.cancel()
         names = x509.load_pem_x509_certificate(used[0].certificate).extensions.get_extension_for_class(

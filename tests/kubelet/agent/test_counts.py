@@ -24,7 +24,7 @@ def status(kubelet: Kubelet) -> ContainerStatus:
     return pod.status.containerStatuses[0] if pod is not None and pod.status.containerStatuses else ContainerStatus()
 
 
-def told(status: ContainerStatus) -> tuple[bool, int, int | None]:
+def status_counts(status: ContainerStatus) -> tuple[bool, int, int | None]:
     """Whether it runs, how often it was begun again, and how the run before ended."""
     ended = status.lastState.terminated
     return status.state.running is not None, status.restartCount, ended.exitCode if ended is not None else None
@@ -40,13 +40,13 @@ async def test_over_restarts_of_the_kubelet(tmp_path: Path) -> None:
         line.open(cluster.assembly.transport)
         await cluster.client.of(Pod).create(json.from_value(value, Pod))
         async with real_node(tmp_path, line, ends_pods=False, kubelet=KubeletConfig(longest_pause_s=1.0)) as kubelet:
-            await eventually(lambda: told(status(kubelet)) == (True, 2, 2))
+            await eventually(lambda: status_counts(status(kubelet)) == (True, 2, 2))
             id = status(kubelet).containerID
             await eventually(lambda: (tmp_path / "count").read_text().strip() == "3")
         async with real_node(tmp_path, line, ends_pods=False) as kubelet:
             await eventually(lambda: status(kubelet).containerID == id)
-            assert told(status(kubelet)) == (True, 2, 2)
+            assert status_counts(status(kubelet)) == (True, 2, 2)
         (tmp_path / "go").touch()
         async with real_node(tmp_path, line) as kubelet:
-            await eventually(lambda: told(status(kubelet)) == (True, 3, 3))
+            await eventually(lambda: status_counts(status(kubelet)) == (True, 3, 3))
             await line.cut()

@@ -79,7 +79,7 @@ class Runtime:
 async def test_an_init_container_that_runs() -> None:
     """One that has ended, or has its turn later, has nothing to be given."""
 
-    def made(memory: str) -> Pod:
+    def pod_with_memory(memory: str) -> Pod:
         limits = {"limits": {"memory": memory}, "requests": {"memory": memory}}
         inits = [{"name": name, "image": "i", "resources": limits} for name in ("past", "present", "future")]
         spec = {"initContainers": inits, "containers": [{"name": "c", "image": "i"}]}
@@ -87,7 +87,7 @@ async def test_an_init_container_that_runs() -> None:
 
     nobody: Any = None
     node = NodeRecord(name="n", client=nobody, runtime=nobody, machine=nobody, api_node=NODE)
-    record = PodRecord(node=node, pod=made("1Mi"))
+    record = PodRecord(node=node, pod=pod_with_memory("1Mi"))
     record.count(admission.amounts_of(record.pod))
     ended = ContainerReport("past", "id", contract.EXITED, 0, "i", "i")
     report = PodReport(
@@ -99,7 +99,7 @@ async def test_an_init_container_that_runs() -> None:
     parts: Any = {"cgroups": Groups(), "events": events, "runtime": runtime}
     resizer = PodResizer(node_memory=1 << 30, **parts)
     await resizer.sync(record, report)
-    record.spec.pod = made("2Mi")
+    record.spec.pod = pod_with_memory("2Mi")
     await resizer.sync(record, report)
     assert runtime.updated == [("present", 2 << 20)]
     assert events.reasons == ["ResizeStarted", "ResizeCompleted"]

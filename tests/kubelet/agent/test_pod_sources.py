@@ -20,7 +20,7 @@ from tests.eventually import eventually
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {}}}\nspec: {{containers: [{{name: c, image: i}}]}}\n"
 
 
-class Told:
+class RecordedChanges:
     """What was last told of each source."""
 
     def __init__(self) -> None:
@@ -39,8 +39,8 @@ class Told:
 
 
 @asynccontextmanager
-async def sources(**config: Any) -> AsyncIterator[tuple[StaticPodSources, Told, VirtualClock]]:
-    clock, changes = VirtualClock(), Told()
+async def sources(**config: Any) -> AsyncIterator[tuple[StaticPodSources, RecordedChanges, VirtualClock]]:
+    clock, changes = VirtualClock(), RecordedChanges()
     settings = AgentConfig(name="n", root=Path("/"), logs=Path("/"), **config)
     sources_ = StaticPodSources(config=settings, clock=clock, update=changes.update)
     await sources_.start()
@@ -103,10 +103,10 @@ class Site:
     """What stands at the URL, for those who show the header."""
 
     def __init__(self) -> None:
-        self.status, self.text, self.asked = 200, POD.format("a"), 0
+        self.status, self.text, self.request_count = 200, POD.format("a"), 0
 
-    async def answer(self, request: web.BaseRequest) -> web.Response:
-        self.asked += 1
+    async def respond(self, request: web.BaseRequest) -> web.Response:
+        self.request_count += 1
         if request.headers.get("X-Key") != "secret":
             return web.Response(status=403)
         return web.Response(status=self.status, text=self.text)
@@ -120,7 +120,7 @@ class Site:
 
     async def begin(self) -> str:
         """The URL."""
-        self._factory = web.Server(self.answer)
+        self._factory = web.Server(self.respond)
         self._server = await asyncio.get_running_loop().create_server(self._factory, "127.0.0.1", 0)
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/pods"
 
@@ -129,9 +129,9 @@ class Site:
         await self._factory.shutdown(0.01)
 
     async def asked_again(self, clock: VirtualClock) -> None:
-        before = self.asked
+        before = self.request_count
         # The first of these two requests may have been under way.
-        await eventually(lambda: self.asked >= before + 2, step=lambda: clock.advance(20))
+        await eventually(lambda: self.request_count >= before + 2, step=lambda: clock.advance(20))
 
 
 def test_a_url(caplog: pytest.LogCaptureFixture) -> None:

@@ -53,10 +53,10 @@ async def scenario(client: Client, kubelet: Kubelet, registry: FakeRegistry, add
     await make_secret(client, "wrong-key", address, "wrong")
     await client.of(Pod).create(pod("first", image, "wrong-key", "key"))
     await eventually(lambda: phase(kubelet, "first") == "Running")
-    pulls = len(registry.asked)
+    pulls = len(registry.requests)
     await client.of(Pod).create(pod("second", image, "same-key"))
     await eventually(lambda: phase(kubelet, "second") == "Running")
-    assert len(registry.asked) == pulls  # it could have: nobody is asked
+    assert len(registry.requests) == pulls  # it could have: nobody is asked
     await client.of(Pod).create(pod("nobody", image))
     await client.of(Pod).create(pod("stranger", image, "wrong-key"))
     await client.of(Pod).create(pod("never", image, policy="Never"))

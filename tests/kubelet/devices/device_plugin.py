@@ -43,7 +43,7 @@ class BoatPlugin:
     directory: Path
     """Where the kubelet has its socket."""
     devices: dict[str, str] = field(default_factory=lambda: {"one": "Healthy", "two": "Healthy"})
-    answer: dict[str, Any] = field(default_factory=dict)
+    container_response: dict[str, Any] = field(default_factory=dict)
     """What a container is given, besides the names of its devices."""
     fault: str = ""
     pre_starts: bool = False
@@ -60,7 +60,7 @@ class BoatPlugin:
         os.makedirs(directory, exist_ok=True)
         names = ("GetDevicePluginOptions", "Allocate", "PreStartContainer", "GetPreferredAllocation")
         handlers: dict[str, Any] = {name: self._handler(name) for name in names}
-        methods = {"GetInfo": self._info, "NotifyRegistrationStatus": self._told}
+        methods = {"GetInfo": self._info, "NotifyRegistrationStatus": self._notify_registration_status}
         server = server_of(
             (proto(), "DevicePlugin", handlers | {"ListAndWatch": self._watch}),
             (registration(), "Registration", methods),
@@ -105,7 +105,7 @@ class BoatPlugin:
     async def _info(self, request: Message, context: Any) -> Message:
         return registration().PluginInfo(type="DevicePlugin", name=self.resource, supported_versions=["v1beta1"])
 
-    async def _told(self, request: Message, context: Any) -> Message:
+    async def _notify_registration_status(self, request: Message, context: Any) -> Message:
         return registration().RegistrationStatusResponse()
 
     async def _watch(self, request: Message, context: Any) -> AsyncIterator[Message | bytes]:
@@ -125,7 +125,7 @@ class BoatPlugin:
 
     def _Allocate(self, request: Message) -> Message:
         [container_request] = request.container_requests
-        settings = {"envs": {"BOATS": " ".join(sorted(container_request.devices_ids))}} | self.answer
+        settings = {"envs": {"BOATS": " ".join(sorted(container_request.devices_ids))}} | self.container_response
         return proto().AllocateResponse(container_responses=[proto().ContainerAllocateResponse(**settings)])
 
     def _PreStartContainer(self, request: Message) -> Message:

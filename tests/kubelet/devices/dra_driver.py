@@ -40,7 +40,11 @@ class BoatDriver:
         socket = registry / "b.sock"
         own = {"NodePrepareResources": self._prepare, "NodeUnprepareResources": self._unprepare}
         services: list[tuple[Any, str, dict[str, Any]]] = [
-            (registration(), "Registration", {"GetInfo": self._info, "NotifyRegistrationStatus": self._told}),
+            (
+                registration(),
+                "Registration",
+                {"GetInfo": self._info, "NotifyRegistrationStatus": self._notify_registration_status},
+            ),
             *((proto(version), "DRAPlugin", own) for version in self.versions if version in SERVICES),
         ]
         if self.health is not None:
@@ -57,7 +61,7 @@ class BoatDriver:
     async def _info(self, request: Message, context: Any) -> Message:
         return registration().PluginInfo(type="DRAPlugin", name=NAME, supported_versions=list(self.versions))
 
-    async def _told(self, request: Message, context: Any) -> Message:
+    async def _notify_registration_status(self, request: Message, context: Any) -> Message:
         self.status = request
         self.registered.set()
         return registration().RegistrationStatusResponse()

@@ -215,7 +215,7 @@ def test_how_devices_are() -> None:
         async with scene.registered(driver) as dynamic:
             await prepare(dynamic, pod)
 
-            def told() -> list[tuple[str, str, str, str | None]]:
+            def reported() -> list[tuple[str, str, str, str | None]]:
                 statuses = dynamic.statuses(pod, first(pod))
                 return [
                     (resource_status.name, status.resourceID, status.health, status.message)
@@ -223,13 +223,13 @@ def test_how_devices_are() -> None:
                     for status in resource_status.resources
                 ]
 
-            assert told() == [("claim:boat", "example.com/boat=boat", "Unknown", None)]
+            assert reported() == [("claim:boat", "example.com/boat=boat", "Unknown", None)]
             driver.health = [("boat", 2, "it leaks")]
             driver.changed.set()
             async with asyncio.timeout(60):
                 await scene.news.wait()
             assert scene.looked_at == [pod.metadata.uid]
-            assert told() == [("claim:boat", "example.com/boat=boat", "Unhealthy", "it leaks")]
+            assert reported() == [("claim:boat", "example.com/boat=boat", "Unhealthy", "it leaks")]
 
     play(scenario)
 

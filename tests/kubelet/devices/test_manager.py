@@ -45,10 +45,10 @@ class Scene:
         async with self.managing() as manager, self.plugin.listen():
             self.changed.clear()
             await self.plugin.register()
-            await self.heard()
+            await self.wait_for_change()
             yield manager
 
-    async def heard(self) -> None:
+    async def wait_for_change(self) -> None:
         """The plug-in has told of its devices."""
         async with asyncio.timeout(60):
             await self.changed.wait()
@@ -84,7 +84,7 @@ async def refused(manager: DeviceManager, demand: Pod) -> str:
 
 def test_devices_are_counted_and_given(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        scene.plugin.answer = {
+        scene.plugin.container_response = {
             "mounts": [{"container_path": "/harbour", "host_path": "/srv", "read_only": True}],
             "devices": [{"container_path": "/dev/boat", "host_path": "/dev/null", "permissions": "rw"}],
             "annotations": {"boats": "yes"},
@@ -116,11 +116,11 @@ def test_a_plugin_that_is_found_in_the_registry(tmp_path: Path) -> None:
             registry = PluginRegistry(directory=directory, handlers={"DevicePlugin": manager}, clock=scene.clock)
             async with scene.plugin.listen(directory):
                 await registry.scan()
-                await scene.heard()
+                await scene.wait_for_change()
                 assert await manager.admit(pod("a", 1), is_running=False) is None
                 scene.changed.clear()
             await registry.scan()
-            await scene.heard()
+            await scene.wait_for_change()
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "0"})
 
     play(scenario)
@@ -175,10 +175,10 @@ def test_a_plugin_that_tells_nonsense(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         async with scene.registered() as manager:
             scene.plugin.tell_nonsense()
-            await scene.heard()
+            await scene.wait_for_change()
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "0"})
             await scene.plugin.register()
-            await scene.heard()
+            await scene.wait_for_change()
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "2"})
 
     play(scenario)
@@ -189,10 +189,10 @@ def test_devices_fall_ill_and_plugins_go(tmp_path: Path) -> None:
         async with scene.managing() as manager:
             async with scene.plugin.listen():
                 await scene.plugin.register()
-                await scene.heard()
+                await scene.wait_for_change()
                 assert await manager.admit(pod("a", 1), is_running=False) is None
                 scene.plugin.change(one="Unhealthy")
-                await scene.heard()
+                await scene.wait_for_change()
                 assert manager.capacity() == ({BOAT: "2"}, {BOAT: "1"})
                 assert scene.looked_at == ["a"]
                 [status] = manager.statuses(pod("a", 1), "c0")
@@ -202,7 +202,7 @@ def test_devices_fall_ill_and_plugins_go(tmp_path: Path) -> None:
                 )
                 message = "previously allocated devices are no longer healthy; cannot allocate unhealthy devices"
                 assert f"{message} {BOAT}" in await refused(manager, pod("a", 1))
-            await scene.heard()
+            await scene.wait_for_change()
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "0"})
             assert "no healthy devices present" in await refused(manager, pod("b", 1))
             await scene.clock.advance(301)
@@ -229,7 +229,7 @@ def test_a_kubelet_that_comes_back_knows_who_has_what(tmp_path: Path) -> None:
             manager.keep_only(["b"])
             async with scene.plugin.listen():
                 await scene.plugin.register()
-                await scene.heard()
+                await scene.wait_for_change()
                 assert await manager.admit(pod("c", 1), is_running=False) is None
                 assert (await manager.run_options(pod("c", 1), "c0")).env == {"BOATS": "one"}
 

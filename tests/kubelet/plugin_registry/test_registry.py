@@ -25,11 +25,11 @@ class Plugin:
 
     def __init__(self, name: str, type: str = "Boat") -> None:
         self.info = {"name": name, "type": type, "supported_versions": ["1"]}
-        self.told: list[tuple[bool, str]] = []
+        self.statuses: list[tuple[bool, str]] = []
 
     @asynccontextmanager
     async def listen(self, path: Path) -> AsyncIterator[None]:
-        methods = {"GetInfo": self._info, "NotifyRegistrationStatus": self._told}
+        methods = {"GetInfo": self._info, "NotifyRegistrationStatus": self._notify_registration_status}
         async with SocketServer(
             path=path, services=[GrpcService(schema=proto, name="Registration", methods=methods)]
         ).listen():
@@ -38,8 +38,8 @@ class Plugin:
     async def _info(self, request: Any) -> Any:
         return proto().PluginInfo(**self.info)
 
-    async def _told(self, request: Any) -> Any:
-        self.told.append((request.plugin_registered, request.error))
+    async def _notify_registration_status(self, request: Any) -> Any:
+        self.statuses.append((request.plugin_registered, request.error))
         return proto().RegistrationStatusResponse()
 
 
@@ -81,7 +81,7 @@ async def test_the_registration_status_that_a_plugin_gets(
             await registry.scan()
         is_registered, why = status
         text = f"RegisterPlugin error -- {why.format(path=path)}" if why else ""
-        assert plugin.told == [(is_registered, text)]
+        assert plugin.statuses == [(is_registered, text)]
         assert keeper.names == (["one"] if is_registered else [])
 
 
@@ -98,7 +98,7 @@ async def test_trouble_of_any_kind_is_met_with_patience() -> None:
             assert keeper.names == []
             await clock.advance(1)
             await registry.scan()
-            assert (keeper.names, plugin.told) == (["one"], [(True, "")])
+            assert (keeper.names, plugin.statuses) == (["one"], [(True, "")])
         await registry.scan()
         assert keeper.names == []
 
@@ -112,7 +112,7 @@ async def test_one_that_does_not_speak_keeps_no_other_waiting() -> None:
         listen = plugin.listen(Path(directory) / "b.sock")
         async with asyncio.timeout(PATIENCE_S), listen, asyncio.TaskGroup() as group:
             looking = group.create_task(registry.scan())
-            await eventually(lambda: bool(plugin.told))
+            await eventually(lambda: bool(plugin.statuses))
             assert not looking.done()
             looking.cancel()
         assert keeper.names == ["one"]

@@ -23,10 +23,10 @@ class Scene:
     clock: VirtualClock
     manager: ProbeManager
     port: int
-    told: list[str] = field(default_factory=list)
+    changed_pods: list[str] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
-    asked: list[float] = field(default_factory=list)
+    requested_at: list[float] = field(default_factory=list)
     status: int = 200
     metrics: Metrics = field(default_factory=Metrics)
 
@@ -49,15 +49,15 @@ class Scene:
 async def scene() -> AsyncIterator[Scene]:
     clock, activity, metrics = VirtualClock(), Activity(), Metrics()
 
-    async def answer(request: web.BaseRequest) -> web.Response:
-        probe_scene.asked.append(clock.now())
+    async def respond(request: web.BaseRequest) -> web.Response:
+        probe_scene.requested_at.append(clock.now())
         return web.Response(status=probe_scene.status)
 
-    async with serving(answer) as port:
+    async with serving(respond) as port:
         manager = ProbeManager(
             runtime=HollowRuntime(world=World(clock=clock)),
             clock=clock,
-            on_change=lambda uid: probe_scene.told.append(uid),
+            on_change=lambda uid: probe_scene.changed_pods.append(uid),
             event=lambda of, container, reason, text: probe_scene.events.append((reason, text)),
             note=lambda of, action, outcome, took_s: probe_scene.notes.append((action, outcome)),
             activity=activity,
@@ -87,10 +87,10 @@ def test_readiness() -> None:
         report = s.report()
         assert s.state(of, report) == (True, False)
         await s.clock.advance(4)
-        assert s.asked == []
+        assert s.requested_at == []
         await s.clock.advance(2)
-        assert s.asked == [start + 5]
-        assert s.told == ["u"]
+        assert s.requested_at == [start + 5]
+        assert s.changed_pods == ["u"]
         assert s.state(of, report) == (True, True)
         s.status = 503
         await s.clock.advance(10)
@@ -118,14 +118,14 @@ def test_liveness_kills_and_a_new_container_has_a_new_chance() -> None:
         assert s.manager.failure(of, "c") is None
         await s.clock.advance(10)
         assert s.manager.failure(of, "c") == "Liveness"
-        count = len(s.asked)
+        count = len(s.requested_at)
         await s.clock.advance(60)
-        assert len(s.asked) == count, "nothing more is asked of a container that is being killed"
+        assert len(s.requested_at) == count, "nothing more is asked of a container that is being killed"
         s.state(of, s.report(state=EXITED))
         s.state(of, s.report("two"))
         assert s.manager.failure(of, "c") is None
         await s.clock.advance(1)
-        assert len(s.asked) == count + 1
+        assert len(s.requested_at) == count + 1
 
     play(work)
 
@@ -176,9 +176,9 @@ def test_a_pod_that_goes_is_forgotten() -> None:
         s.state(of, s.report())
         await s.clock.advance(1)
         s.manager.forget("u")
-        count = len(s.asked)
+        count = len(s.requested_at)
         await s.clock.advance(60)
-        assert len(s.asked) == count
+        assert len(s.requested_at) == count
 
     play(work)
 

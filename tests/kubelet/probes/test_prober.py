@@ -47,7 +47,7 @@ def play(work: Callable[[], Awaitable[None]]) -> None:
 def test_http(path: str, success: bool, text: str) -> None:
     requests: list[web.BaseRequest] = []
 
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+    async def respond(request: web.BaseRequest) -> web.StreamResponse:
         requests.append(request)
         places = {"/home": "/200", "/away": "http://elsewhere.test/", "/round": "/round"}
         if request.path in places:
@@ -59,7 +59,7 @@ def test_http(path: str, success: bool, text: str) -> None:
         return web.Response(status=int(request.path[1:]), text="hello")
 
     async def work() -> None:
-        async with serving(answer) as port:
+        async with serving(respond) as port:
             headers = [{"name": "X-own", "value": "1"}, {"name": "Host", "value": "other.test"}]
             action = json.from_value({"port": port, "path": path, "httpHeaders": headers}, HTTPGetAction)
             probe_result = await probe_http(

@@ -17,7 +17,7 @@ def put(directory: Path, **files: str) -> bool:
     return write(directory, payload, now=NOW, set_owner=lambda: None)
 
 
-def seen(directory: Path) -> dict[str, str]:
+def content_of(directory: Path) -> dict[str, str]:
     """As a container sees it."""
     content: dict[str, str] = {}
     for parent, _, files in os.walk(directory, followlinks=True):
@@ -29,7 +29,7 @@ def seen(directory: Path) -> dict[str, str]:
 
 def test_layout(tmp_path: Path) -> None:
     assert put(tmp_path, a="1", dir__b="2", dir__deep__c="3")
-    assert seen(tmp_path) == {"a": "1", "dir/b": "2", "dir/deep/c": "3"}
+    assert content_of(tmp_path) == {"a": "1", "dir/b": "2", "dir/deep/c": "3"}
     assert os.readlink(tmp_path / "a") == "..data/a"
     assert os.readlink(tmp_path / "dir") == "..data/dir"
     stamp = os.readlink(tmp_path / "..data")
@@ -44,7 +44,7 @@ def test_a_change_is_one_rename(tmp_path: Path) -> None:
     assert put(tmp_path, a="3", c="4")
     assert opened.read() == "1"
     opened.close()
-    assert seen(tmp_path) == {"a": "3", "c": "4"}
+    assert content_of(tmp_path) == {"a": "3", "c": "4"}
     assert not (tmp_path / before).exists()
     assert not os.path.lexists(tmp_path / "b")
 
@@ -82,7 +82,7 @@ def test_a_failure_leaves_the_old_files(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="no"):
         write(tmp_path, {"a": File(b"2", 0o644)}, now=NOW, set_owner=fail)
-    assert seen(tmp_path) == {"a": "1"}
+    assert content_of(tmp_path) == {"a": "1"}
     assert len(list(tmp_path.iterdir())) == 3
 
 
@@ -118,5 +118,5 @@ def test_whatever_comes_after_whatever(
             now=NOW,
             set_owner=lambda: None,
         )
-        assert seen(directory) == payload
+        assert content_of(directory) == payload
         assert sum(name.startswith("..") for name in os.listdir(directory)) == 2

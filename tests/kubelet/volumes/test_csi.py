@@ -115,7 +115,7 @@ def test_waiting_for_attachment(tmp_path: Path) -> None:
                 task = group.create_task(manager.mount(pod))
 
                 await eventually(lambda: list(manager.in_use()) == [UNIQUE])
-                await scene.seen(Node, "n", lambda node: node.status.volumesInUse == [UNIQUE])
+                await scene.wait_for_object(Node, "n", lambda node: node.status.volumesInUse == [UNIQUE])
                 assert not task.done()
                 await attach(scene)
             assert dict(driver.of("NodePublishVolume")[0].publish_context) == {"device": "/dev/x"}
@@ -264,7 +264,7 @@ def test_a_driver_that_goes(tmp_path: Path) -> None:
         async with scene.managing() as manager:
             async with driver.serving(scene.root / "plugins_registry"):
                 await driver.registered.wait()
-            await scene.seen(CSINode, "n", lambda csi_node: not csi_node.spec.drivers)
+            await scene.wait_for_object(CSINode, "n", lambda csi_node: not csi_node.spec.drivers)
             assert manager.known_pods() == []
 
     play(tmp_path, scenario)
@@ -275,8 +275,8 @@ def test_a_driver_that_goes_before_it_hears_of_its_registration(tmp_path: Path) 
         driver = DirectoryDriver(tmp_path / "data", claim_errors={"NotifyRegistrationStatus": "just about to end"})
         async with scene.managing():
             async with driver.serving(scene.root / "plugins_registry"):
-                await scene.seen(CSINode, "n", lambda csi_node: bool(csi_node.spec.drivers))
-            await scene.seen(CSINode, "n", lambda csi_node: not csi_node.spec.drivers)
+                await scene.wait_for_object(CSINode, "n", lambda csi_node: bool(csi_node.spec.drivers))
+            await scene.wait_for_object(CSINode, "n", lambda csi_node: not csi_node.spec.drivers)
             assert len(driver.of("NotifyRegistrationStatus")) <= 1
 
     play(tmp_path, scenario)

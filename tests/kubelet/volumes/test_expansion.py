@@ -76,7 +76,7 @@ async def while_it_is_used(scene: Scene, driver: GrowingDriver, manager: VolumeM
     assert (usage.capacity_bytes, usage.claim) == (1 << 20, "c")
     await enlarge(scene)
     manager.update_pod(touched(pod))
-    await scene.seen(PersistentVolumeClaim, "c", lambda claim: claim.status.capacity == {"storage": "4Mi"})
+    await scene.wait_for_object(PersistentVolumeClaim, "c", lambda claim: claim.status.capacity == {"storage": "4Mi"})
     resized = await claim(scene)
     assert (resized.status.conditions, resized.status.allocatedResourceStatuses) == ([], {})
     [request] = driver.of("NodeExpandVolume")
@@ -132,7 +132,9 @@ async def never(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod
     await enlarge(scene)
     manager.update_pod(touched(pod))
     infeasible = {"storage": "NodeResizeInfeasible"}
-    await scene.seen(PersistentVolumeClaim, "c", lambda claim: claim.status.allocatedResourceStatuses == infeasible)
+    await scene.wait_for_object(
+        PersistentVolumeClaim, "c", lambda claim: claim.status.allocatedResourceStatuses == infeasible
+    )
     why = "Expander.NodeExpand failed to expand the volume rpc error: code = OutOfRange desc = too much"
     conditions = {condition.type: condition.message for condition in (await claim(scene)).status.conditions}
     assert conditions["NodeResizeError"] == f"failed to expand pvc with {why}"
@@ -151,7 +153,7 @@ async def not_while_it_is_used(scene: Scene, driver: GrowingDriver, manager: Vol
     await enlarge(scene)
     for number in (1, 2):
         manager.update_pod(touched(pod, number))
-        await scene.seen(PersistentVolumeClaim, "c", _has_error)
+        await scene.wait_for_object(PersistentVolumeClaim, "c", _has_error)
     await manager.unmount(pod)
     assert len(driver.of("NodeExpandVolume")) == 1
     driver.claim_errors = {}

@@ -1,4 +1,4 @@
-"""Disks of the network with a tool that only notes what it is asked: what a kubelet that comes back makes of them."""
+"""iSCSI disks with a tool that only notes its commands: what a restarted kubelet does with them."""
 
 import asyncio
 import os
@@ -27,9 +27,9 @@ LOGOUT = [
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def command_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What iscsiadm was told, line by line."""
-    tool, notes = tmp_path / "bin/iscsiadm", tmp_path / "asked"
+    tool, notes = tmp_path / "bin/iscsiadm", tmp_path / "command_log"
     tool.parent.mkdir()
     tool.write_text(f'#!/bin/sh\necho "$*" >> {notes}\n')
     tool.chmod(0o755)
@@ -46,17 +46,17 @@ def mounted(scene: Scene, lun: int) -> Path:
     return path
 
 
-def test_what_nobody_uses_is_let_go(tmp_path: Path, asked: Path) -> None:
+def test_what_nobody_uses_is_let_go(tmp_path: Path, command_log: Path) -> None:
     async def scenario(scene: Scene) -> None:
         paths = [mounted(scene, lun) for lun in (0, 1)]
         async with scene.managing():
             await eventually(lambda: not any(path.exists() for path in paths))
-            await eventually(lambda: asked.read_text().splitlines() == LOGOUT)
+            await eventually(lambda: command_log.read_text().splitlines() == LOGOUT)
 
     play(tmp_path, scenario)
 
 
-def test_what_a_pod_uses_stays_until_the_pod_goes(tmp_path: Path, asked: Path) -> None:
+def test_what_a_pod_uses_stays_until_the_pod_goes(tmp_path: Path, command_log: Path) -> None:
     """The session is left only with its last disk."""
 
     async def scenario(scene: Scene) -> None:
@@ -70,7 +70,7 @@ def test_what_a_pod_uses_stays_until_the_pod_goes(tmp_path: Path, asked: Path) -
         async with scene.managing() as manager:
             assert manager.known_pods() == [uid]
             await manager.unmount(uid)
-            await eventually(lambda: asked.read_text().splitlines() == LOGOUT)
+            await eventually(lambda: command_log.read_text().splitlines() == LOGOUT)
             assert not path.exists()
             assert not target.exists()
             assert not note.exists()
@@ -79,7 +79,7 @@ def test_what_a_pod_uses_stays_until_the_pod_goes(tmp_path: Path, asked: Path) -
 
 
 @pytest.mark.parametrize("text", ["", "/", "/tmp", "{root}/plugins/kubernetes.io/iscsi/../../../x-lun-0"])
-def test_a_note_that_names_no_disk_is_not_believed(tmp_path: Path, asked: Path, text: str) -> None:
+def test_a_note_that_names_no_disk_is_not_believed(tmp_path: Path, command_log: Path, text: str) -> None:
     async def scenario(scene: Scene) -> None:
         uid = "1b2c"
         note = scene.root / f"pods/{uid}/plugins/kubernetes.io~iscsi/v/device"
@@ -91,7 +91,7 @@ def test_a_note_that_names_no_disk_is_not_believed(tmp_path: Path, asked: Path, 
             assert not note.exists()
 
     play(tmp_path, scenario)
-    assert asked.read_text() == ""
+    assert command_log.read_text() == ""
 
 
 @pytest.mark.parametrize("source", [{"targetPortal": "../../../../tmp/x"}, {"iscsiInterface": "../../../etc"}])
@@ -104,7 +104,7 @@ def test_an_iscsi_volume_does_not_name_a_path_of_the_node(tmp_path: Path, source
 
 
 def test_an_nfs_server_is_never_an_option_of_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tool, notes = tmp_path / "mount", tmp_path / "asked"
+    tool, notes = tmp_path / "mount", tmp_path / "command_log"
     tool.write_text(f'#!/bin/sh\necho "$*" > {notes}\n')
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

@@ -35,7 +35,7 @@ def test_drivers_are_asked_again(tmp_path: Path) -> None:
             count = len(driver.of("NodeGetInfo"))
             driver.most = 3
             await eventually(lambda: len(driver.of("NodeGetInfo")) > count, step=lambda: clock.advance(5))
-            await scene.seen(CSINode, "n", has(3))  # type: ignore[arg-type]
+            await scene.wait_for_object(CSINode, "n", has(3))  # type: ignore[arg-type]
             none = {"spec": {"nodeAllocatableUpdatePeriodSeconds": None}}
             await scene.client.of(CSIDriver).patch(NAME, none, type=PatchType.MERGE)
 
@@ -62,7 +62,7 @@ def test_a_node_that_can_have_no_more(tmp_path: Path) -> None:
             start = "Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[data]"
             message = "unattached volumes=[data], failed to process volumes=[]: context deadline exceeded"
             assert task.result() == ("VolumeAttachmentLimitExceeded", f"{start}, {message}")
-            await scene.seen(CSINode, "n", has(2))  # type: ignore[arg-type]
+            await scene.wait_for_object(CSINode, "n", has(2))  # type: ignore[arg-type]
             await manager.unmount(pod)
 
     play(tmp_path, scenario)

@@ -153,7 +153,7 @@ def test_a_local_disk_that_has_become_larger(tmp_path: Path, disk: Path) -> None
             changed = copy_of(pod)
             changed.metadata.annotations = {"touched": "1"}
             manager.update_pod(changed)
-            await scene.seen(PersistentVolumeClaim, "c", _is_settled)
+            await scene.wait_for_object(PersistentVolumeClaim, "c", _is_settled)
             status = (await claims.get("c", "default")).status
             if kernel.held_capabilities() >> _CAP_SYS_RESOURCE & 1:
                 assert status.capacity == {"storage": "2Gi"}

@@ -129,11 +129,11 @@ def test_a_subpath_of_many_levels_holds_few_descriptors(volume: Path, monkeypatc
     descriptors, most = Descriptors(monkeypatch), 0
     mkdir = os.mkdir
 
-    def made(*args: Any, **options: Any) -> None:
+    def recorded_open(*args: Any, **options: Any) -> None:
         nonlocal most
         most = max(most, len(descriptors.held))
         mkdir(*args, **options)
 
-    monkeypatch.setattr(os, "mkdir", made)
+    monkeypatch.setattr(os, "mkdir", recorded_open)
     subpaths.make_directory(volume, "a/" * 200)
     assert most <= 3

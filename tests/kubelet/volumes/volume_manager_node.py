@@ -37,7 +37,7 @@ class Scene:
         self.events: list[tuple[str, str, str]] = []
         self.resize_events: list[tuple[str, str, str, str]] = []
         self.excesses: list[tuple[str, str]] = []
-        self.told = asyncio.Event()
+        self.has_changed = asyncio.Event()
 
     @asynccontextmanager
     async def managing(
@@ -70,12 +70,12 @@ class Scene:
 
     def _warn(self, pod: Pod, reason: str, message: str) -> None:
         self.events.append((pod.metadata.name, reason, message))
-        self.told.set()
+        self.has_changed.set()
 
     async def warned(self) -> str:
         """The next warning."""
-        await self.told.wait()
-        self.told.clear()
+        await self.has_changed.wait()
+        self.has_changed.clear()
         return self.events[-1][2]
 
     async def create(self, kind: type[Any], name: str, namespace: str = "default", **content: Any) -> Any:
@@ -96,7 +96,7 @@ class Scene:
         }
         return await self.client.of(Pod).create(json.from_value(value, Pod))
 
-    async def seen(self, kind: type[Any], name: str, holds: Callable[[Any], bool]) -> None:
+    async def wait_for_object(self, kind: type[Any], name: str, holds: Callable[[Any], bool]) -> None:
         """Until the object is so."""
         async with asyncio.timeout(60), self.client.of(kind).watch(Selection(fields=f"metadata.name={name}")) as events:
             async for batch in events:

@@ -44,7 +44,7 @@ ENV = Environment(TYPES, libraries=(BINDINGS,), is_homogeneous=False)
 Expressions = st.SearchStrategy[str]
 
 
-def _one(*templates: str, **parts: Expressions) -> Expressions:
+def _any_of(*templates: str, **parts: Expressions) -> Expressions:
     """One of the templates, with each `$name` replaced by an expression drawn for it."""
 
     def fill(template: str) -> Expressions:
@@ -59,7 +59,7 @@ def _one(*templates: str, **parts: Expressions) -> Expressions:
 _ints: Expressions = st.deferred(
     lambda: st.one_of(
         st.sampled_from(["i", "j", "0", "1", "-1", "9223372036854775807", "-9223372036854775808", "m.a", "li[0]"]),
-        _one(
+        _any_of(
             *("($I + $I)", "($I - $I)", "($I * $I)", "($I / $I)", "($I % $I)", "-($I)", "size($S)", "$L.size()"),
             *(
                 "($B ? $I : $I)",
@@ -82,13 +82,13 @@ _ints: Expressions = st.deferred(
 _doubles: Expressions = st.deferred(
     lambda: st.one_of(
         st.sampled_from(["d", "0.0", "-1.5", "1e300", "-0.0", "x.n"]),
-        _one("($D + $D)", "($D - $D)", "($D * $D)", "($D / $D)", "-($D)", "double($I)", D=_doubles, I=_ints),
+        _any_of("($D + $D)", "($D - $D)", "($D * $D)", "($D / $D)", "-($D)", "double($I)", D=_doubles, I=_ints),
     )
 )
 _strings: Expressions = st.deferred(
     lambda: st.one_of(
         st.sampled_from(["s", "t", "''", "'a'", "'ö'", "'\\u00e9\\n'", "r'\\d'", "ls[0]"]),
-        _one(
+        _any_of(
             *("($S + $S)", "string($I)", "string($B)", "$S.substring($I)", "$S.charAt($I)"),
             *("$S.replace($S, $S)", "$S.replace($S, $S, $I)", "$S.lowerAscii()", "$S.upperAscii()", "$S.trim()"),
             *("ls.join($S)", "$S.split($S).join('|')", "($B ? $S : $S)", "string(bytes($S))"),
@@ -103,7 +103,7 @@ _bools: Expressions = st.deferred(
         st.sampled_from(
             ["b", "true", "false", "has(x.n)", "has(x.q)", "x.l[3]", "'a' in m", "x.q == 1", "x.o.k == 'v'"]
         ),
-        _one(
+        _any_of(
             *(
                 "($B && $B)",
                 "($B || $B)",
@@ -130,7 +130,7 @@ _bools: Expressions = st.deferred(
 _lists: Expressions = st.deferred(
     lambda: st.one_of(
         st.sampled_from(["li", "[]", "[1]", "[1, 2, 3]"]),
-        _one(
+        _any_of(
             "($L + $L)",
             "$L.map(e, e * $I)",
             "$L.filter(e, e > $I)",

@@ -58,7 +58,7 @@ async def test_another_caller_from_now_on() -> None:
 
     more = asyncio.Event()
 
-    async def told(request: web.BaseRequest) -> web.StreamResponse:
+    async def watch_with_error(request: web.BaseRequest) -> web.StreamResponse:
         if "watch" not in request.query:
             name = request.headers["Authorization"].removeprefix("Bearer ")
             return web.Response(body=OBJECT.replace(b'"m"', f'"{name}"'.encode()), content_type="application/json")
@@ -69,7 +69,7 @@ async def test_another_caller_from_now_on() -> None:
             await more.wait()
         return response
 
-    async with answering(told) as url, HttpTransport(Access(server=url, token="one")) as transport:
+    async with answering(watch_with_error) as url, HttpTransport(Access(server=url, token="one")) as transport:
         maps = client_of(transport).of(ConfigMap)
         async with maps.watch() as events:
             await anext(aiter(events))

@@ -14,7 +14,7 @@ from sampan.machinery.object_key import NamespacedName
 from sampan.scheduler.simulation import Simulation
 
 
-def made(name: str, version: int) -> ConfigMap:
+def config_map_of(name: str, version: int) -> ConfigMap:
     meta = ObjectMeta(name=name, namespace="x", uid=name, resourceVersion=str(version))
     return ConfigMap(metadata=meta)
 
@@ -31,7 +31,7 @@ def test_each_object_is_notified_in_order(there: set[str], changes: list[tuple[s
         factory: InformerFactory = Simulation().handle.informers
         informer = factory.of(ConfigMap)
         for at, name in enumerate(sorted(there)):
-            informer._put(NamespacedName("x", name), made(name, at + 1))
+            informer._put(NamespacedName("x", name), config_map_of(name, at + 1))
         known: dict[str, int] = {}
 
         def hear(old: Any, new: Any) -> None:
@@ -49,7 +49,7 @@ def test_each_object_is_notified_in_order(there: set[str], changes: list[tuple[s
             if not at % every:
                 await asyncio.sleep(0)
             if stays:
-                informer._put(NamespacedName("x", name), made(name, 100 + at))
+                informer._put(NamespacedName("x", name), config_map_of(name, 100 + at))
             else:
                 informer._remove(NamespacedName("x", name))
         stop = await task
@@ -57,7 +57,7 @@ def test_each_object_is_notified_in_order(there: set[str], changes: list[tuple[s
             config_map.metadata.name: int(config_map.metadata.resourceVersion) for config_map in informer.lister
         }
         stop()
-        informer._put(NamespacedName("x", "late"), made("late", 1))
+        informer._put(NamespacedName("x", "late"), config_map_of("late", 1))
         assert "late" not in known
 
     before = module._TURN_S

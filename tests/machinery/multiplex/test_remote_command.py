@@ -24,20 +24,20 @@ class Shouter:
 
     def __init__(self, code: int = 0) -> None:
         self._code = code
-        self._said: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue()
+        self._output: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue()
         self.sizes: list[tuple[int, int]] = []
         self.resized = asyncio.Event()
         self.is_closed = False
 
     async def read(self) -> tuple[int, bytes] | None:
-        return await self._said.get()
+        return await self._output.get()
 
     async def write(self, data: bytes) -> None:
-        self._said.put_nowait((1, data.upper()))
-        self._said.put_nowait((2, b"!"))
+        self._output.put_nowait((1, data.upper()))
+        self._output.put_nowait((2, b"!"))
 
     async def close_input(self) -> None:
-        self._said.put_nowait(None)
+        self._output.put_nowait(None)
 
     async def resize(self, width: int, height: int) -> None:
         self.sizes.append((width, height))

@@ -104,7 +104,7 @@ def ask(
     return message
 
 
-def answers(message: dns.message.Message) -> list[str]:
+def answer_texts(message: dns.message.Message) -> list[str]:
     """The records of the answer section as text, sorted, or the rcode."""
     if message.rcode() != dns.rcode.NOERROR:
         return [dns.rcode.to_text(message.rcode())]

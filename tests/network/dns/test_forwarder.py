@@ -21,7 +21,7 @@ from sampan.network.dns.responder import Forward
 from sampan.network.dns.upstreams import UpstreamAddress, UpstreamConfig
 from sampan.network.dns.wire import name_bytes, parse_query
 from tests.eventually import eventually
-from tests.network.dns.objects import answers
+from tests.network.dns.objects import answer_texts
 from tests.network.dns.upstream import FakeUpstream, denial, reply
 
 
@@ -75,7 +75,7 @@ def test_responses_are_cached_and_their_ttls_count_down() -> None:
             running(upstream.address) as (forwarder, clock),
         ):
             first = await resolve(forwarder, "Example.com", use_edns=0)
-            assert answers(first) == ["A 192.0.2.1", "A 192.0.2.2"]
+            assert answer_texts(first) == ["A 192.0.2.1", "A 192.0.2.2"]
             assert first.question[0].name.to_text() == "Example.com."
             assert first.edns == 0
             clock.moved_s = 7
@@ -98,9 +98,9 @@ def test_denials_are_cached_for_a_short_time() -> None:
             FakeUpstream(lambda query, _: denial(query)) as upstream,
             running(upstream.address) as (forwarder, clock),
         ):
-            assert answers(await resolve(forwarder, "none.example")) == ["NXDOMAIN"]
+            assert answer_texts(await resolve(forwarder, "none.example")) == ["NXDOMAIN"]
             clock.moved_s = 4
-            assert answers(await resolve(forwarder, "none.example")) == ["NXDOMAIN"]
+            assert answer_texts(await resolve(forwarder, "none.example")) == ["NXDOMAIN"]
             assert len(upstream.queries) == 1
             clock.moved_s = 6
             await resolve(forwarder, "none.example")
@@ -140,9 +140,9 @@ def test_next_resolver_takes_over_and_the_failed_one_is_tried_last(monkeypatch: 
             FakeUpstream(lambda query, _: reply(query, "A 192.0.2.1")) as good,
             running(silent.address, broken.address, good.address) as (forwarder, _),
         ):
-            assert answers(await resolve(forwarder, "one.example")) == ["A 192.0.2.1"]
+            assert answer_texts(await resolve(forwarder, "one.example")) == ["A 192.0.2.1"]
             assert [len(silent.queries), len(broken.queries), len(good.queries)] == [1, 1, 1]
-            assert answers(await resolve(forwarder, "two.example")) == ["A 192.0.2.1"]
+            assert answer_texts(await resolve(forwarder, "two.example")) == ["A 192.0.2.1"]
             assert [len(silent.queries), len(broken.queries), len(good.queries)] == [1, 2, 2]
             assert forwarder.counts.requests[str(silent.address), "timeout"] == 1
 
@@ -154,7 +154,7 @@ def test_unreachable_resolver_fails_at_once() -> None:
         async with FakeUpstream(lambda query, _: None) as gone:
             pass
         async with running(gone.address) as (forwarder, _):
-            assert answers(await resolve(forwarder, "one.example")) == ["SERVFAIL"]
+            assert answer_texts(await resolve(forwarder, "one.example")) == ["SERVFAIL"]
 
     run(main)
 
@@ -163,7 +163,7 @@ def test_without_resolver_queries_are_refused(tmp_path: Path) -> None:
     async def main() -> None:
         config = UpstreamConfig(resolv_conf=tmp_path / "none")
         forwarder = Forwarder(config=ForwarderConfig(upstreams=config), clock=VirtualClock())
-        assert answers(await resolve(forwarder, "one.example")) == ["REFUSED"]
+        assert answer_texts(await resolve(forwarder, "one.example")) == ["REFUSED"]
 
     run(main)
 
@@ -175,7 +175,7 @@ def test_same_question_is_sent_once() -> None:
             running(upstream.address) as (forwarder, _),
         ):
             messages = await asyncio.gather(*(resolve(forwarder, "one.example") for _ in range(50)))
-            assert all(answers(message) == ["A 192.0.2.1"] for message in messages)
+            assert all(answer_texts(message) == ["A 192.0.2.1"] for message in messages)
             assert len(upstream.queries) == 1
             await resolve(forwarder, "one.example")
             assert len(upstream.queries) == 2  # a TTL of zero is not cached
@@ -213,7 +213,7 @@ def test_responses_to_other_questions_are_ignored() -> None:
                 return bytes(reply(query, "A 192.0.2.1").to_wire())
 
             upstream.handler = forge
-            assert answers(await resolve(forwarder, "one.example")) == ["A 192.0.2.1"]
+            assert answer_texts(await resolve(forwarder, "one.example")) == ["A 192.0.2.1"]
 
     run(main)
 
@@ -229,7 +229,7 @@ def test_resolver_without_edns_is_asked_again_without() -> None:
 
     async def main() -> None:
         async with FakeUpstream(handle) as upstream, running(upstream.address) as (forwarder, _):
-            assert answers(await resolve(forwarder, "one.example")) == ["A 192.0.2.1"]
+            assert answer_texts(await resolve(forwarder, "one.example")) == ["A 192.0.2.1"]
 
     run(main)
 
@@ -242,7 +242,7 @@ def test_malformed_responses_lead_to_servfail() -> None:
 
     async def main() -> None:
         async with FakeUpstream(handle) as upstream, running(upstream.address) as (forwarder, _):
-            assert answers(await resolve(forwarder, "one.example")) == ["SERVFAIL"]
+            assert answer_texts(await resolve(forwarder, "one.example")) == ["SERVFAIL"]
 
     run(main)
 
@@ -257,7 +257,7 @@ def test_opt_in_the_middle_is_removed() -> None:
     async def main() -> None:
         async with FakeUpstream(handle) as upstream, running(upstream.address) as (forwarder, _):
             message = await resolve(forwarder, "one.example")
-            assert answers(message) == ["A 10.0.0.1"]
+            assert answer_texts(message) == ["A 10.0.0.1"]
             assert message.edns == -1
             assert len(message.additional) == 1
 
@@ -273,7 +273,7 @@ def test_too_many_questions_under_way_are_refused() -> None:
         ):
             tasks = [group.create_task(resolve(forwarder, f"n{number}.example")) for number in range(3)]
             await eventually(lambda: len(upstream.queries) == 3)
-            assert answers(await resolve(forwarder, "more.example")) == ["REFUSED"]
+            assert answer_texts(await resolve(forwarder, "more.example")) == ["REFUSED"]
             assert forwarder.counts.rejected == 1
             for task in tasks:
                 task.cancel()
@@ -291,7 +291,7 @@ def test_stub_domains_have_their_own_resolvers() -> None:
             stubs = {"corp.example": [corp.address], "Lab.corp.example": [lab.address]}
             async with running(general.address, stub_domains=stubs) as (forwarder, _):
                 names = ("example", "a.corp.example", "corp.example", "a.lab.corp.example", "xcorp.example")
-                responses = [answers(await resolve(forwarder, name))[0] for name in names]
+                responses = [answer_texts(await resolve(forwarder, name))[0] for name in names]
                 assert [text[-1] for text in responses] == ["1", "2", "2", "3", "1"]
 
     run(main)
@@ -306,13 +306,13 @@ def test_aliases_of_the_cluster_are_followed_outside() -> None:
             decision = forward("out.default.svc.cluster.local", aliases=("www.example.com",), use_edns=0)
             for _ in range(2):
                 message = dns.message.from_wire(await forwarder.resolve(decision, ttl_s=5))
-                assert answers(message) == ["A 192.0.2.1", "CNAME www.example.com."]
+                assert answer_texts(message) == ["A 192.0.2.1", "CNAME www.example.com."]
                 assert message.edns == 0
             assert len(upstream.queries) == 1
             assert upstream.queries[0][1] == "www.example.com."
         async with running() as (alone, _):
             message = dns.message.from_wire(await alone.resolve(decision, ttl_s=5))
-            assert answers(message) == ["SERVFAIL"]
+            assert answer_texts(message) == ["SERVFAIL"]
             assert message.answer[0].to_text().endswith("CNAME www.example.com.")
 
     run(main)
@@ -331,7 +331,7 @@ def test_resolver_that_forwards_back_is_not_used() -> None:
             async with running(upstream.address) as (forwarder, _):
                 holder.append(forwarder)
                 await eventually(lambda: bool(forwarder.looping))
-                assert answers(await resolve(forwarder, "one.example")) == ["SERVFAIL"]
+                assert answer_texts(await resolve(forwarder, "one.example")) == ["SERVFAIL"]
                 assert upstream.queries == []
 
     run(main)

@@ -21,7 +21,7 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.dns.config import ZoneConfig
 from sampan.network.dns.record_table import RecordSource, RecordTable
-from tests.network.dns.objects import answers, ask, endpoint, endpoint_slice, record_table, responder_of, service
+from tests.network.dns.objects import answer_texts, ask, endpoint, endpoint_slice, record_table, responder_of, service
 
 ADDRESSES = st.sampled_from(["10.0.0.1", "10.0.0.2", "10.0.0.3"])
 HOSTNAMES = st.sampled_from([None, None, "a", "b"])
@@ -138,15 +138,15 @@ def test_a_name_exists_as_soon_as_its_service_does() -> None:
         async with asyncio.TaskGroup() as group:
             task = group.create_task(feed.source.run())
             await feed.source.synced.wait()
-            assert answers(ask(responder, name)) == ["NXDOMAIN"]
+            assert answer_texts(ask(responder, name)) == ["NXDOMAIN"]
             feed.put(service("late", "10.96.0.3"))
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            assert answers(ask(responder, name)) == ["A 10.96.0.3"]
+            assert answer_texts(ask(responder, name)) == ["A 10.96.0.3"]
             feed.remove(Service, "late")
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            assert answers(ask(responder, name)) == ["NXDOMAIN"]
+            assert answer_texts(ask(responder, name)) == ["NXDOMAIN"]
             task.cancel()
 
     asyncio.run(work())

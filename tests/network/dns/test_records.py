@@ -17,7 +17,7 @@ from sampan.network.dns.records import (
 )
 from sampan.network.dns.wire import SRV, RecordSet, name_bytes
 from tests.input_cost import is_quick
-from tests.network.dns.objects import answers, ask, endpoint, endpoint_slice, record_table, responder_of, service
+from tests.network.dns.objects import answer_texts, ask, endpoint, endpoint_slice, record_table, responder_of, service
 
 ZONE = "cluster.local"
 NX, NODATA = ["NXDOMAIN"], list[str]()
@@ -151,9 +151,11 @@ CASES = [
 @pytest.mark.parametrize(("name", "type", "expected"), CASES, ids=lambda value: str(value)[:50])
 def test_specification(table: RecordTable, name: str, type: str, expected: list[str]) -> None:
     for protocol in ("udp", "tcp"):
-        assert answers(ask(responder_of(table), f"{name}.{ZONE}.", type, protocol=protocol, use_edns=0)) == expected
+        assert (
+            answer_texts(ask(responder_of(table), f"{name}.{ZONE}.", type, protocol=protocol, use_edns=0)) == expected
+        )
     message = ask(responder_of(table), f"{name}.{ZONE}", type)
-    assert answers(message) == expected
+    assert answer_texts(message) == expected
     is_negative = not any(rrset.rdtype.name == type for rrset in message.answer)
     if is_negative and expected != ["SERVFAIL"]:
         (soa,) = message.authority
@@ -180,13 +182,15 @@ def test_reverse_names(table: RecordTable, address: str, expected: list[str] | N
         with pytest.raises(AssertionError, match="forwarded"):
             ask(responder_of(table), name, "PTR")
     else:
-        assert answers(ask(responder_of(table), name, "PTR")) == expected
+        assert answer_texts(ask(responder_of(table), name, "PTR")) == expected
 
 
 def test_zone_has_soa_and_name_server(table: RecordTable) -> None:
-    assert answers(ask(responder_of(table), ZONE, "NS")) == ["NS kube-dns.kube-system.svc.cluster.local."]
-    assert answers(ask(responder_of(table), ZONE, "SOA"))[0].startswith("SOA kube-dns.kube-system.svc.cluster.local.")
-    assert answers(ask(responder_of(table), ZONE, "A")) == NODATA
+    assert answer_texts(ask(responder_of(table), ZONE, "NS")) == ["NS kube-dns.kube-system.svc.cluster.local."]
+    assert answer_texts(ask(responder_of(table), ZONE, "SOA"))[0].startswith(
+        "SOA kube-dns.kube-system.svc.cluster.local."
+    )
+    assert answer_texts(ask(responder_of(table), ZONE, "A")) == NODATA
 
 
 def test_srv_responses_have_the_addresses_of_their_targets(table: RecordTable) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sampan.network.dns.responder import Forward, Responder
 from tests.network.dns.objects import (
-    answers,
+    answer_texts,
     ask,
     endpoint,
     endpoint_slice,
@@ -48,7 +48,7 @@ def test_question_is_repeated_as_sent(responder: Responder, options: dict[str, A
     message = ask(responder, NAME, **options)
     assert message.question[0].name.to_text() == NAME
     assert message.answer[0].name.to_text() == NAME
-    assert answers(message) == ["A 10.96.0.5"]
+    assert answer_texts(message) == ["A 10.96.0.5"]
     assert message.flags & dns.flags.AA
     assert message.flags & dns.flags.RA
     assert message.flags & dns.flags.RD
@@ -59,7 +59,7 @@ def test_question_is_repeated_as_sent(responder: Responder, options: dict[str, A
 def test_edns_options_are_ignored(responder: Responder) -> None:
     cookie = dns.edns.GenericOption(10, b"12345678")
     message = ask(responder, NAME, use_edns=0, options=[cookie])
-    assert answers(message) == ["A 10.96.0.5"]
+    assert answer_texts(message) == ["A 10.96.0.5"]
     assert message.options == ()
 
 
@@ -70,7 +70,7 @@ def test_short_and_long_path_agree() -> None:
             {"use_edns": 0, "options": [dns.edns.GenericOption(10, b"12345678")]} if number % 2 else {}
         )
         message = ask(responder, NAME, **options)
-        assert answers(message) == ["A 10.0.0.0", "A 10.0.0.1", "A 10.0.0.2"]
+        assert answer_texts(message) == ["A 10.0.0.0", "A 10.0.0.1", "A 10.0.0.2"]
 
 
 def test_first_address_changes_from_response_to_response() -> None:
@@ -111,13 +111,13 @@ def test_names_outside_are_forwarded(responder: Responder) -> None:
     decision = responder.respond(dns.message.make_query("out.default.svc.cluster.local", "A").to_wire(), transport())
     assert isinstance(decision, Forward)
     assert decision.aliases == (b"\x03www\x07example\x03com\0",)
-    assert answers(ask(responder, "out.default.svc.cluster.local", "CNAME")) == ["CNAME www.example.com."]
+    assert answer_texts(ask(responder, "out.default.svc.cluster.local", "CNAME")) == ["CNAME www.example.com."]
 
 
 def test_nothing_is_denied_before_the_table_is_complete() -> None:
     responder = responder_of(record_table([(service("web", "10.96.0.5"), [])]), is_synced=False)
     for name, type in ((NAME, "A"), ("other.default.svc.cluster.local", "A"), ("5.0.96.10.in-addr.arpa", "PTR")):
-        assert answers(ask(responder, name, type)) == ["SERVFAIL"]
+        assert answer_texts(ask(responder, name, type)) == ["SERVFAIL"]
     assert isinstance(responder.respond(dns.message.make_query("example.com", "A").to_wire(), transport()), Forward)
 
 

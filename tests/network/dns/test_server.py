@@ -24,7 +24,7 @@ from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.server import DnsServer
 from sampan.network.dns.status_port import duration_metric, export_dns, status_port
 from sampan.network.dns.upstreams import UpstreamAddress, UpstreamConfig
-from tests.network.dns.objects import answers, endpoint, endpoint_slice, record_table, responder_of, service
+from tests.network.dns.objects import answer_texts, endpoint, endpoint_slice, record_table, responder_of, service
 from tests.network.dns.upstream import FakeUpstream, reply
 from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, needs_network
 
@@ -93,11 +93,11 @@ def test_names_of_the_cluster_and_outside_over_udp_and_tcp() -> None:
             serving(upstream.address) as served,
         ):
             for over in ("udp", "tcp"):
-                assert answers(await served.ask(WEB, over=over)) == ["A 10.96.0.5"]
-                assert answers(await served.ask("none." + WEB, over=over)) == ["NXDOMAIN"]
-                assert answers(await served.ask("www.example.com", over=over)) == ["A 192.0.2.1"]
+                assert answer_texts(await served.ask(WEB, over=over)) == ["A 10.96.0.5"]
+                assert answer_texts(await served.ask("none." + WEB, over=over)) == ["NXDOMAIN"]
+                assert answer_texts(await served.ask("www.example.com", over=over)) == ["A 192.0.2.1"]
                 alias = await served.ask("out.default.svc.cluster.local", over=over)
-                assert answers(alias) == ["A 192.0.2.1", "CNAME www.example.com."]
+                assert answer_texts(alias) == ["A 192.0.2.1", "CNAME www.example.com."]
             assert len(upstream.queries) == 1
             assert (await served.ask("many.default.svc.cluster.local")).flags & dns.flags.TC
             whole, used_tcp = await dns.asyncquery.udp_with_fallback(
@@ -129,7 +129,7 @@ def test_queries_of_a_connection_are_pipelined() -> None:
             for _ in names:
                 size = int.from_bytes(await reader.readexactly(2), "big")
                 message = dns.message.from_wire(await reader.readexactly(size))
-                assert len(answers(message)) == 1
+                assert len(answer_texts(message)) == 1
                 ids.add(message.id)
             assert len(ids) == 100
             writer.close()
@@ -149,7 +149,7 @@ def test_idle_and_superfluous_connections_are_closed() -> None:
                 assert await reader.read() == b""
             for _, writer in [*connections, (extra, extra_writer)]:
                 writer.close()
-            assert answers(await served.ask(WEB, over="tcp")) == ["A 10.96.0.5"]
+            assert answer_texts(await served.ask(WEB, over="tcp")) == ["A 10.96.0.5"]
 
     run(main)
 
@@ -166,7 +166,7 @@ def test_hostile_datagrams_do_not_stop_the_server() -> None:
                     dns.message.make_query(WEB, "A").to_wire()[:-1],
                 ):
                     client.sendto(data, ("127.0.0.1", served.server.port))
-            assert answers(await served.ask(WEB)) == ["A 10.96.0.5"]
+            assert answer_texts(await served.ask(WEB)) == ["A 10.96.0.5"]
 
     run(main)
 
@@ -178,7 +178,7 @@ def test_taken_port_is_replaced() -> None:
             number = occupied.getsockname()[1]
             async with serving(port=number) as served:
                 assert served.server.port not in (0, number)
-                assert answers(await served.ask(WEB)) == ["A 10.96.0.5"]
+                assert answer_texts(await served.ask(WEB)) == ["A 10.96.0.5"]
 
     run(main)
 
@@ -236,7 +236,7 @@ def test_server_in_a_namespace_forwards_from_the_namespace_of_the_process(tmp_pa
                 await listening.wait()
                 assert server.port == 53
                 for name, expected in ((WEB, "A 10.96.0.5"), ("www.example.com", "A 192.0.2.9")):
-                    assert answers(await asyncio.to_thread(_ask_from, lab, name)) == [expected]
+                    assert answer_texts(await asyncio.to_thread(_ask_from, lab, name)) == [expected]
                 for task in tasks:
                     task.cancel()
 

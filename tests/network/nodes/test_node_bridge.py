@@ -61,22 +61,22 @@ def links_of(space: Path) -> set[str]:
 def test_nodes_reach_each_other_the_machine_and_the_outside(lab: Lab, tmp_path: Path) -> None:
     async def main() -> None:
         async with bridge(tmp_path) as nodes:
-            one, other_attachment = await nodes.attach("node-0"), await nodes.attach("node-1")
-            assert one.addresses == ["172.30.0.2", "fd00:77::2"]
+            own_attachment, other_attachment = await nodes.attach("node-0"), await nodes.attach("node-1")
+            assert own_attachment.addresses == ["172.30.0.2", "fd00:77::2"]
             assert other_attachment.addresses == ["172.30.0.3", "fd00:77::3"]
-            assert one.host_addresses == ["172.30.0.1", "fd00:77::1"]
-            first, second = (attachment.namespace.path or tmp_path for attachment in (one, other_attachment))
+            assert own_attachment.host_addresses == ["172.30.0.1", "fd00:77::1"]
+            first, second = (attachment.namespace.path or tmp_path for attachment in (own_attachment, other_attachment))
             assert links_of(first) == {"lo", "eth0"}
             for server, client, address, source in (
-                (second, first, other_attachment.addresses, one.addresses),
-                (first, lab.node, one.addresses, one.host_addresses),
-                (lab.node, first, one.host_addresses, one.addresses),
+                (second, first, other_attachment.addresses, own_attachment.addresses),
+                (first, lab.node, own_attachment.addresses, own_attachment.host_addresses),
+                (lab.node, first, own_attachment.host_addresses, own_attachment.addresses),
                 (lab.outside, first, [OUTSIDE_IP, OUTSIDE_IP6], ["192.0.2.1", "2001:db8::1"]),
             ):
                 with listening(server, 8080) as listener:
                     sources = [source_seen(listener, client, (target, 8080)) for target in address]
                     assert sources == list(source)
-            for attachment in (one, other_attachment):
+            for attachment in (own_attachment, other_attachment):
                 await nodes.detach(attachment.node)
 
     lab.run(main)

@@ -175,7 +175,7 @@ def test_udp_goes_on_with_the_next_pod(lab: Lab) -> None:
     """One client that never stops sending, from the same port."""
     first, second = lab.space("one"), lab.space("two")
 
-    def asked(client: socket.socket, server: socket.socket) -> bytes:
+    def echoed(client: socket.socket, server: socket.socket) -> bytes:
         client.sendto(b"?", (NODE_IP, 8053))
         try:
             _, source = server.recvfrom(10)
@@ -190,13 +190,13 @@ def test_udp_goes_on_with_the_next_pod(lab: Lab) -> None:
             await net.attach("two", second, [])
             with client, listening(lab.node, 8053, UDP) as old, listening(second, 53, UDP) as web:
                 client.settimeout(60)
-                assert asked(client, old) == b"hello"  # the node itself has the port
+                assert echoed(client, old) == b"hello"  # the node itself has the port
                 await net.attach("one", first, [port(8053, 53, "UDP")])
                 with listening(first, 53, UDP) as server:
-                    assert asked(client, server) == b"hello"
+                    assert echoed(client, server) == b"hello"
                 await net.detach("one")
                 await net.attach("two", second, [port(8053, 53, "UDP")])
-                assert asked(client, web) == b"hello"
+                assert echoed(client, web) == b"hello"
             await net.remove_all()
 
     lab.run(main)

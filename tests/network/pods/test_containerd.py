@@ -69,7 +69,7 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
         assert list(bench.runtime.pod_report(pod).ips) == ["10.77.0.2"]
         await bench.start(pod, f"while true; do {_GREETING}; done")
         for space, to in ((lab.node, ("10.77.0.2", 80)), (lab.outside, (NODE_IP, 8080)), (lab.node, (NODE_IP, 8080))):
-            assert await _heard(space, to) == b"hello\n"
+            assert await _received(space, to) == b"hello\n"
         with listening(lab.outside, 82) as server:
             request = asyncio.ensure_future(bench.output(pod, f"echo | nc {OUTSIDE_IP} 82"))
             client, source = await asyncio.to_thread(server.accept)
@@ -78,7 +78,7 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
             await request
 
 
-async def _heard(space: Path, to: tuple[str, int]) -> bytes:
+async def _received(space: Path, to: tuple[str, int]) -> bytes:
     """The server may not listen yet, or be between two."""
 
     def ask() -> bytes:

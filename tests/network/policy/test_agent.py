@@ -80,7 +80,7 @@ async def node_of(lab: Lab) -> AsyncIterator[Node]:
 
 
 @asynccontextmanager
-async def following(node: Node) -> AsyncIterator[None]:
+async def running(node: Node) -> AsyncIterator[None]:
     """Run the informers and the agent for the duration of the block."""
     async with node.informers:
         task = asyncio.create_task(node.agent.run())
@@ -161,7 +161,7 @@ def test_packets_arrive_without_a_policy(lab: Lab) -> None:
     async def main() -> None:
         async with (
             node_of(lab) as node,
-            following(node),
+            running(node),
             connected_under_flood(lab, node, lambda: node.create_pod("server", app="server")) as (server, _),
         ):
             await eventually(lambda: _received(server))
@@ -175,7 +175,7 @@ def test_a_pod_that_the_informers_reach_while_rules_are_written_does_not_wait(
     monkeypatch.setattr("sampan.network.policy.agent._KNOWN_S", 3600.0)
 
     async def main() -> None:
-        async with node_of(lab) as node, following(node), asyncio.timeout(60):
+        async with node_of(lab) as node, running(node), asyncio.timeout(60):
             for number in range(20):
                 uid = await node.create_pod(f"pod-{number}")
                 await node.agent.isolate(uid, [f"10.78.0.{number + 2}"])
@@ -185,7 +185,7 @@ def test_a_pod_that_the_informers_reach_while_rules_are_written_does_not_wait(
 
 def test_no_packet_before_a_policy_that_the_informer_has_not_reached(lab: Lab) -> None:
     async def main() -> int:
-        async with node_of(lab) as node, following(node):
+        async with node_of(lab) as node, running(node):
 
             async def prepare() -> str:
                 node.informers.forget(resource_of(NetworkPolicy))
@@ -205,7 +205,7 @@ def test_no_packet_before_the_informers_know_the_pod(lab: Lab, monkeypatch: pyte
     async def main() -> tuple[int, int]:
         async with node_of(lab) as node:
             client, target = lab.space("client"), lab.space("server")
-            async with following(node):
+            async with running(node):
                 await node.network.attach(await node.create_pod("client"), client, [])
             await node.create_policy("deny")
             uid = await node.create_pod("server", app="server")
@@ -213,7 +213,7 @@ def test_no_packet_before_the_informers_know_the_pod(lab: Lab, monkeypatch: pyte
                 await node.network.attach(uid, target, [])
                 await flood.send_more()
                 before = _received(server)
-                async with following(node):
+                async with running(node):
                     await flood.send_more()
                     return before, _received(server)
 
@@ -239,7 +239,7 @@ def test_an_earlier_process_stays_in_effect_until_the_informers_are_synced(lab: 
             async with first.network:
                 first.network.use_pod_cidrs(["10.78.0.0/24"])
                 await first.create_policy("deny")
-                async with following(first):
+                async with running(first):
                     uids = {name: await first.create_pod(name, app=name) for name in ("server", "other")}
                     for name, uid in uids.items():
                         await first.network.attach(uid, lab.space(name), [])
@@ -250,7 +250,7 @@ def test_an_earlier_process_stays_in_effect_until_the_informers_are_synced(lab: 
                 second.network.use_pod_cidrs(["10.78.0.0/24"])
                 await second.network.detach(uids["other"])
                 assert (rules_of(lab), table_handle(lab)) == (before, handle)
-                async with following(second):
+                async with running(second):
                     await eventually(lambda: table_handle(lab) != handle)
                     assert rules_of(lab) == before
                 await second.network.remove_all()

@@ -15,7 +15,7 @@ class FakeRegistry:
     def __init__(self, auth: str = "") -> None:
         self.auth, self.address = auth, ""
         self.documents: dict[str, bytes] = {}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.broken = 0
 
     def add(self, name: str, tag: str, *images: MadeImage, index: bytes | None = None) -> None:
@@ -25,8 +25,8 @@ class FakeRegistry:
         top = index if index is not None else images[0].manifest
         self.documents[f"/v2/{name}/manifests/{tag}"] = self.documents[f"/v2/{name}/manifests/{digest(top)}"] = top
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.asked.append(request.path)
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.requests.append(request.path)
         if request.path == "/token":
             authorization = request.headers.get("Authorization", "")
             is_known = authorization == "Basic " + base64.b64encode(b"may:secret").decode()
@@ -58,7 +58,7 @@ class FakeRegistry:
 
 @asynccontextmanager
 async def serving(registry: FakeRegistry) -> AsyncIterator[str]:
-    runner = web.ServerRunner(web.Server(registry.answer), shutdown_timeout=0.1)
+    runner = web.ServerRunner(web.Server(registry.respond), shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -29,12 +29,12 @@ class Redirecting(FakeRegistry):
         self.location = location
         self.sent: list[tuple[str, str]] = []
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
         self.sent.append((request.path, request.headers.get("Authorization", "")))
         is_open = request.path == "/token" or not self._refusal(request)
         if is_open and (location := self.location(request.path)):
             return web.Response(status=307, headers={"Location": location}, body=b"go there")
-        return await super().answer(request)
+        return await super().respond(request)
 
 
 def image() -> MadeImage:
@@ -97,7 +97,7 @@ def test_the_answer_of_a_host_that_a_registry_sends_us_to_is_not_shown(tmp_path:
 
     async def work(puller: Puller, store: ImageStore) -> None:
         inner = FakeRegistry()
-        inner.answer = secrets  # type: ignore[method-assign]
+        inner.respond = secrets  # type: ignore[method-assign]
         async with serving(inner) as elsewhere:
             registry = Redirecting(lambda path: f"http://{elsewhere}/latest")
             async with serving(registry) as address:
@@ -170,7 +170,7 @@ def test_a_registry_of_indexes_that_lead_to_one_another_is_given_up(tmp_path: Pa
         async with serving(registry) as address:
             with pytest.raises(PullFailed, match="this is not a manifest"):
                 await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
-        assert len(registry.asked) <= 2 * (limits.IMAGE_INDEX_DEPTH + 1)
+        assert len(registry.requests) <= 2 * (limits.IMAGE_INDEX_DEPTH + 1)
 
     play(tmp_path, work)
 
@@ -186,7 +186,7 @@ def test_a_manifest_whose_content_has_another_name_is_refused_before_it_is_asked
         async with serving(registry) as address:
             with pytest.raises(PullFailed, match="not a digest"):
                 await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
-        assert set(registry.asked) == {"/v2/team/app/manifests/1"}
+        assert set(registry.requests) == {"/v2/team/app/manifests/1"}
 
     play(tmp_path, work)
 

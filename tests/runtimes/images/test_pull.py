@@ -53,11 +53,11 @@ def test_pull(tmp_path: Path) -> None:
         assert image.reference == f"{address}/team/app@{pushed.digest}"
         assert [size for _, done, size in steps if done == size]
         assert len(store.lower_layers(store.get(f"{address}/team/app:1"))) == 2
-        before = len(registry.asked)
+        before = len(registry.requests)
         await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
-        assert registry.asked[before:] == ["/v2/team/app/manifests/1"], "what is there is not fetched again"
+        assert registry.requests[before:] == ["/v2/team/app/manifests/1"], "what is there is not fetched again"
         await puller.pull(parse_reference(f"{address}/team/app@{pushed.digest}"), NOBODY)
-        assert registry.asked[before + 1 :] == [f"/v2/team/app/manifests/{pushed.digest}"]
+        assert registry.requests[before + 1 :] == [f"/v2/team/app/manifests/{pushed.digest}"]
 
     play(tmp_path, registry, scene)
 
@@ -144,7 +144,7 @@ def test_one_fetches_for_all(tmp_path: Path) -> None:
     async def scene(puller: Puller, store: ImageStore, address: str) -> None:
         reference = parse_reference(f"{address}/team/app:1")
         await asyncio.gather(*(puller.pull(reference, NOBODY) for _ in range(5)))
-        blobs = [path for path in registry.asked if "/blobs/" in path]
+        blobs = [path for path in registry.requests if "/blobs/" in path]
         assert len(blobs) == len(set(blobs)) == 3
 
     play(tmp_path, registry, scene)

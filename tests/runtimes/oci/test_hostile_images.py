@@ -49,7 +49,7 @@ class PullingNode(Node):
             network=NoNetwork(),
             programs=PROGRAMS,
             clock=RealClock(),
-            on_pod_change=lambda uid: self.told.set(),
+            on_pod_change=lambda uid: self.changed.set(),
             puller=self.puller,
         )
 

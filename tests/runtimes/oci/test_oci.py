@@ -37,7 +37,7 @@ socketserver.TCPServer(("127.0.0.1", 8080), Echo).serve_forever()
 
 class Node:
     def __init__(self, directory: Path) -> None:
-        self.directory, self.told = directory, asyncio.Event()
+        self.directory, self.changed = directory, asyncio.Event()
         self.runtime = self.make()
 
     def make(self) -> OciRuntime:
@@ -47,7 +47,7 @@ class Node:
             network=NoNetwork(),
             programs=PROGRAMS,
             clock=RealClock(),
-            on_pod_change=lambda uid: self.told.set(),
+            on_pod_change=lambda uid: self.changed.set(),
         )
 
     def sandbox(self, **fields: Any) -> SandboxConfig:
@@ -78,10 +78,10 @@ class Node:
 
     async def ended(self) -> ContainerReport:
         while self.report().state != contract.EXITED:
-            self.told.clear()
+            self.changed.clear()
             if self.report().state == contract.EXITED:
                 break
-            await self.told.wait()
+            await self.changed.wait()
         return self.report()
 
     def log(self, number: int = 0) -> list[str]:

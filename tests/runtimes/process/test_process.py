@@ -28,12 +28,12 @@ POD = pod(uid="u1")
 
 class Node:
     def __init__(self, directory: Path) -> None:
-        self.directory, self.told = directory, asyncio.Event()
+        self.directory, self.changed = directory, asyncio.Event()
         self.runtime = self.make()
 
     def make(self) -> ProcessRuntime:
         return ProcessRuntime(
-            directory=self.directory / "node", clock=RealClock(), on_pod_change=lambda uid: self.told.set()
+            directory=self.directory / "node", clock=RealClock(), on_pod_change=lambda uid: self.changed.set()
         )
 
     async def sandbox(self) -> None:
@@ -53,8 +53,8 @@ class Node:
 
     async def ended(self) -> ContainerReport:
         while self.report().state != contract.EXITED:
-            self.told.clear()
-            await self.told.wait()
+            self.changed.clear()
+            await self.changed.wait()
         return self.report()
 
     def log(self) -> list[str]:

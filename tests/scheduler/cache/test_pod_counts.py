@@ -19,13 +19,15 @@ SPACES = {"x": {"team": "one"}, "y": {"team": "two"}}
 namespace_selectors = st.sampled_from([None, LabelSelector(), LabelSelector(matchLabels={"team": "one"})])
 
 
-def made(selector: LabelSelector | None, spaces: list[str], by_label: LabelSelector | None) -> PodSelector:
+def pod_class(selector: LabelSelector | None, spaces: list[str], by_label: LabelSelector | None) -> PodSelector:
     other = selector_of(by_label) if by_label is not None else NOTHING
     return PodSelector(selector_of(selector), frozenset(spaces), other)
 
 
 sorts = st.lists(
-    st.builds(made, selectors, st.lists(st.sampled_from("xy"), max_size=2), namespace_selectors), min_size=1, max_size=2
+    st.builds(pod_class, selectors, st.lists(st.sampled_from("xy"), max_size=2), namespace_selectors),
+    min_size=1,
+    max_size=2,
 ).map(lambda pod_selectors: PodClass(tuple(pod_selectors)))
 groups = st.builds(LabelGroup, st.sampled_from(["x", "y", ""]), labels, st.just(False))
 

@@ -105,7 +105,7 @@ async def test_an_error_with_one_pod_leaves_no_other_between_queue_and_node() ->
             assert await bound(cluster) == {"g": 3}
 
 
-async def told(cluster: Running, name: str = "g") -> tuple[str, str, str]:
+async def group_condition(cluster: Running, name: str = "g") -> tuple[str, str, str]:
     """What the group says of itself."""
     await cluster.settle()
     (condition,) = (await cluster.cluster.client.of(PodGroup).get(name, NAMESPACE)).status.conditions
@@ -119,7 +119,7 @@ async def test_the_group_says_whether_it_has_its_nodes() -> None:
         await cluster.cluster.client.of(PodGroup).create(group("g", 3))
         for number in range(3):
             await cluster.create(member(cluster, f"p{number}", "g"))
-        assert await told(cluster) == ("False", "Unschedulable", "pod group is unschedulable")
+        assert await group_condition(cluster) == ("False", "Unschedulable", "pod group is unschedulable")
         messages = {(await cluster.condition(f"p{number}")).message for number in range(3)}
         assert messages == {
             "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled",
@@ -128,7 +128,7 @@ async def test_the_group_says_whether_it_has_its_nodes() -> None:
         }
         await cluster.node("b", cpu="2")
         await cluster.cluster.clock.advance(30)
-        assert await told(cluster) == ("True", "Scheduled", "")
+        assert await group_condition(cluster) == ("True", "Scheduled", "")
 
 
 @pytest.mark.parametrize(("least", "is_possible"), [(3, True), (5, False)])
@@ -154,12 +154,12 @@ async def test_room_is_made_for_the_whole_group_or_not_at_all(least: int, is_pos
             await cluster.cluster.clock.advance(60)
             assert await cluster.events("Preempted") == []
             assert "" not in await cluster.where("low0", "low1", "low2")
-            assert await told(cluster) == ("False", "Unschedulable", "pod group is unschedulable")
+            assert await group_condition(cluster) == ("False", "Unschedulable", "pod group is unschedulable")
             return
         assert len(await cluster.events("Preempted")) == 2
         await cluster.cluster.clock.advance(60)
         assert len(set(await cluster.where("p0", "p1", "p2"))) == 3
-        assert await told(cluster) == ("True", "Scheduled", "")
+        assert await group_condition(cluster) == ("True", "Scheduled", "")
         assert not cluster.scheduler.nominator.by_node
         assert sum(map(len, cluster.scheduler.table.pods)) == 4
 

@@ -16,7 +16,7 @@ class Pick(NamedTuple):
     claim: int
     request: str
     parent: str
-    wanted: Any
+    alternative: Any
     device: Device
 
 
@@ -91,21 +91,21 @@ def is_right(
     held: list[tuple[str, int]] = []
     shares = {name: list(parts) for name, parts in used.items()}
     for pick in picks:
-        name, is_admin = pick.device.name, bool(getattr(pick.wanted, "adminAccess", None))
+        name, is_admin = pick.device.name, bool(getattr(pick.alternative, "adminAccess", None))
         if is_admin and (name, pick.claim) in held:
             return False
         if not is_admin and (name in in_use or any(name == other for other, _ in held)):
             return False
-        if not has_room(pick.wanted, pick.device, shares.get(name, [])):
+        if not has_room(pick.alternative, pick.device, shares.get(name, [])):
             return False
-        if pick.device.taints and not pick.wanted.tolerations:
+        if pick.device.taints and not pick.alternative.tolerations:
             return False
         if pick.device.allowMultipleAllocations:
-            parts = {key: part(pick.wanted, pick.device, key) or Fraction(0) for key in pick.device.capacity}
+            parts = {key: part(pick.alternative, pick.device, key) or Fraction(0) for key in pick.device.capacity}
             shares.setdefault(name, []).append(parts)
         else:
             held.append((name, pick.claim))
-    busy = {pick.device.name for pick in picks if not getattr(pick.wanted, "adminAccess", None)}
+    busy = {pick.device.name for pick in picks if not getattr(pick.alternative, "adminAccess", None)}
     busy |= set(in_use) | set(used)
     left = dict(counters)
     for device in devices:

@@ -145,7 +145,7 @@ class World:
         informer: Any = self.slice_informer if isinstance(obj, ResourceSlice) else self.claim_informer
         informer._remove(key_of(obj))
 
-    def answers(self, *claims: ResourceClaim) -> AllocationCache:
+    def make_cache(self, *claims: ResourceClaim) -> AllocationCache:
         self.views.refresh()
         by_name = {device_class.metadata.name: device_class for device_class in self.classes}
         return AllocationCache(
@@ -170,9 +170,9 @@ class World:
         return [allocation_result(claim_request, devices, node) for claim_request, devices in parts]
 
     def allocated(self, *claims: ResourceClaim, node: str = "n") -> list[AllocationResult] | str:
-        return self.outcome_of(self.answers(*claims), claims, node)
+        return self.outcome_of(self.make_cache(*claims), claims, node)
 
-    def given(self, *claims: ResourceClaim, node: str = "n") -> Any:
+    def devices_of(self, *claims: ResourceClaim, node: str = "n") -> Any:
         """By claim, the devices by request; or why there are none."""
         allocations = self.allocated(*claims, node=node)
         if isinstance(allocations, str):

@@ -10,7 +10,7 @@ from tests.scheduler.devices.device_world import DRIVER, World, claim, having, r
 POOL = PoolId(DRIVER, "p")
 
 
-def taken(world: World) -> set[str]:
+def allocated_names(world: World) -> set[str]:
     return {name for name in ("d0", "d1") if world.allocated_devices.is_taken(DeviceId(DRIVER, "p", name))}
 
 
@@ -24,25 +24,25 @@ def promised(world: World, name: str, device: str) -> ResourceClaim:
 def test_a_promise_counts_until_it_is_seen_to_be_kept() -> None:
     world = World()
     promised_claim = promised(world, "c", "d0")
-    assert taken(world) == {"d0"}
+    assert allocated_names(world) == {"d0"}
     world.put(claim(name="c"))
-    assert taken(world) == {"d0"}, "not written yet"
+    assert allocated_names(world) == {"d0"}, "not written yet"
     at = world.allocated_devices.position
     world.put(promised_claim)
-    assert taken(world) == {"d0"}
+    assert allocated_names(world) == {"d0"}
     assert world.allocated_devices.since(at) == [], "nothing has changed"
     assert not world.allocated_devices.is_pending("c")
     world.remove(promised_claim)
-    assert taken(world) == set()
+    assert allocated_names(world) == set()
 
 
 def test_a_promise_that_is_withdrawn() -> None:
     world = World()
     promised(world, "c", "d0")
     world.allocated_devices.remove_pending("c")
-    assert taken(world) == set()
+    assert allocated_names(world) == set()
     world.allocated_devices.remove_pending("c")
-    assert taken(world) == set()
+    assert allocated_names(world) == set()
 
 
 def test_what_was_written_counts_until_something_newer_is_seen() -> None:
@@ -50,11 +50,11 @@ def test_what_was_written_counts_until_something_newer_is_seen() -> None:
     promised(world, "c", "d0")
     world.allocated_devices.note_written("c", "2")
     world.allocated_devices.remove_pending("c")
-    assert taken(world) == {"d0"}, "it is on the server"
+    assert allocated_names(world) == {"d0"}, "it is on the server"
     world.put(claim(name="c"))
-    assert taken(world) == {"d0"}, "that is how it was before"
+    assert allocated_names(world) == {"d0"}, "that is how it was before"
     world.put(claim(name="c"))
-    assert taken(world) == set(), "somebody has taken the devices away"
+    assert allocated_names(world) == set(), "somebody has taken the devices away"
 
 
 def test_a_claim_that_was_made_up_gets_a_uid() -> None:
@@ -62,19 +62,19 @@ def test_a_claim_that_was_made_up_gets_a_uid() -> None:
     promised(world, "made up", "d0")
     world.allocated_devices.replace_uid("made up", "c")
     world.allocated_devices.remove_pending("made up")
-    assert taken(world) == {"d0"}
+    assert allocated_names(world) == {"d0"}
     claim = having(result("d0"), name="c")
     world.put(claim)
     assert world.allocated_devices.used_in(POOL)["d0"].owners == 1
     world.remove(claim)
-    assert taken(world) == set()
+    assert allocated_names(world) == set()
 
 
 def test_another_took_something_else() -> None:
     world = World()
     promised(world, "c", "d0")
     world.put(having(result("d1"), name="c"))
-    assert taken(world) == {"d1"}
+    assert allocated_names(world) == {"d1"}
 
 
 def test_shares_are_added_up() -> None:

@@ -146,7 +146,7 @@ def test_against_brute_force(data: Any) -> None:
             else:
                 world.put(having(result(device_.name), name=device_.name))
                 in_use.append(device_.name)
-    allocation = world.given(*wanting)
+    allocation = world.devices_of(*wanting)
     expected = first_right(wanting, there, in_use, used, {"memory": Fraction(3)})
     if isinstance(allocation, str) and "a claim constraint would not be satisfied" in allocation:
         return  # a claim for all devices that cannot be had together: other alternatives are not tried
@@ -156,46 +156,46 @@ def test_against_brute_force(data: Any) -> None:
 def test_two_claims_share_what_there_is() -> None:
     world = World([slice_of([device("d0", "a"), device("d1", "b")])])
     picky = claim(exactly("r", selectors=model("a")))
-    assert world.given(claim(exactly("r")), picky) == [[("r", "d1")], [("r", "d0")]], "a step back is taken"
-    assert world.given(claim(exactly("r", 2)), picky) == TOO_FEW
+    assert world.devices_of(claim(exactly("r")), picky) == [[("r", "d1")], [("r", "d0")]], "a step back is taken"
+    assert world.devices_of(claim(exactly("r", 2)), picky) == TOO_FEW
 
 
 def test_nothing_is_given_twice() -> None:
     world = World([slice_of([device(f"d{at}") for at in range(4)])])
     for first, second in product(range(1, 4), repeat=2):
-        got = world.given(claim(exactly("r", first)), claim(exactly("r", second)))
+        got = world.devices_of(claim(exactly("r", first)), claim(exactly("r", second)))
         assert (got != TOO_FEW) == (first + second <= 4)
 
 
 class TestAll:
     def test_every_device_or_none(self) -> None:
         world = World([slice_of([device("d0"), device("d1")])])
-        assert world.given(claim(every("r"))) == [[("r", "d0"), ("r", "d1")]]
+        assert world.devices_of(claim(every("r"))) == [[("r", "d0"), ("r", "d1")]]
         world.put(having(result("d1")))
-        assert world.given(claim(every("r"))) == TOO_FEW
+        assert world.devices_of(claim(every("r"))) == TOO_FEW
 
     def test_a_pool_that_is_not_all_there(self) -> None:
         message = (
             "claim x/c, request r: asks for all devices, but resource pool gpu.example.com/p is currently being updated"
         )
-        assert World([slice_of([device("d0")], count=2)]).given(claim(every("r"))) == message
+        assert World([slice_of([device("d0")], count=2)]).devices_of(claim(every("r"))) == message
 
     def test_an_invalid_pool(self) -> None:
         twice = slice_of([device("d0"), device("d0")])
         message = "claim x/c, request r: asks for all devices, but resource pool gpu.example.com/p is currently invalid"
-        assert World([twice]).given(claim(every("r"))) == message
-        assert World([twice]).given(claim(exactly("r"))) == "invalid resource pools were encountered"
+        assert World([twice]).devices_of(claim(every("r"))) == message
+        assert World([twice]).devices_of(claim(exactly("r"))) == "invalid resource pools were encountered"
 
     def test_devices_that_do_not_go_together(self) -> None:
         world = World([slice_of([device("d0", link=1), device("d1", link=2)])])
         message = "cannot add device gpu.example.com/p/d1 because a claim constraint would not be satisfied"
         same = [DeviceConstraint(matchAttribute=LINK)]
-        assert world.given(claim(every("r"), constraints=same)) == f"claim x/c, request r: {message}"
+        assert world.devices_of(claim(every("r"), constraints=same)) == f"claim x/c, request r: {message}"
 
     def test_more_than_a_claim_may_have(self) -> None:
         world = World([slice_of([device(f"d{at}") for at in range(33)])])
         message = "claim x/c: number of requested devices 33 exceeds the claim limit of 32"
-        assert world.given(claim(every("r"))) == message
+        assert world.devices_of(claim(every("r"))) == message
 
 
 class TestAdmins:
@@ -203,7 +203,7 @@ class TestAdmins:
         world = World([slice_of([device("d0"), device("d1")])])
         world.put(having(result("d0"), result("d1")))
         admin = claim(exactly("r", 2, adminAccess=True))
-        assert world.given(admin) == [[("r", "d0"), ("r", "d1")]]
+        assert world.devices_of(admin) == [[("r", "d0"), ("r", "d1")]]
         allocation = world.allocated(admin)
         assert not isinstance(allocation, str)
         assert [result.adminAccess for result in allocation[0].devices.results] == [True, True]
@@ -211,37 +211,37 @@ class TestAdmins:
     def test_what_they_have_is_not_taken(self) -> None:
         world = World([slice_of([device("d0")])])
         world.put(having(result("d0", adminAccess=True)))
-        assert world.given(claim(exactly("r"))) == [[("r", "d0")]]
+        assert world.devices_of(claim(exactly("r"))) == [[("r", "d0")]]
 
     def test_not_the_same_device_twice_in_a_claim(self) -> None:
         world = World([slice_of([device("d0")])])
         own, admin = exactly("r"), exactly("a", adminAccess=True)
-        assert world.given(claim(own, admin)) == TOO_FEW
-        assert world.given(claim(own), claim(admin)) == [[("r", "d0")], [("a", "d0")]]
+        assert world.devices_of(claim(own, admin)) == TOO_FEW
+        assert world.devices_of(claim(own), claim(admin)) == [[("r", "d0")], [("a", "d0")]]
 
     def test_taints_are_theirs_to_tolerate(self) -> None:
         world = World([slice_of([device("d0", taints=[TAINT])])])
-        assert world.given(claim(exactly("a", adminAccess=True))) == TOO_FEW
+        assert world.devices_of(claim(exactly("a", adminAccess=True))) == TOO_FEW
 
 
 def test_alternatives_in_their_order() -> None:
     request = either("r", sub("many", 3), sub("few", 1))
     world = World([slice_of([device(f"d{at}") for at in range(3)])])
-    assert world.given(claim(request)) == [[("r/many", f"d{at}") for at in range(3)]]
+    assert world.devices_of(claim(request)) == [[("r/many", f"d{at}") for at in range(3)]]
     world.put(having(result("d0")))
-    assert world.given(claim(request)) == [[("r/few", "d1")]]
+    assert world.devices_of(claim(request)) == [[("r/few", "d1")]]
 
 
 def test_as_many_as_a_claim_may_have() -> None:
     world = World([slice_of([device(f"d{at}") for at in range(40)])])
     wide = claim(exactly("first", 20), either("r", sub("many", 20), sub("few", 2)))
-    assert world.given(wide)[0][-1] == ("r/few", "d21")
+    assert world.devices_of(wide)[0][-1] == ("r/few", "d21")
 
 
 def test_taints() -> None:
     def has(taint: DeviceTaint, *tolerations: DeviceToleration) -> bool:
         world = World([slice_of([device("d", taints=[taint])])])
-        return bool(world.given(claim(exactly("r", tolerations=list(tolerations)))) == [[("r", "d")]])
+        return bool(world.devices_of(claim(exactly("r", tolerations=list(tolerations)))) == [[("r", "d")]])
 
     assert not has(TAINT)
     assert has(DeviceTaint(key="k", effect="None"))
@@ -259,10 +259,10 @@ class TestCounters:
     def test_devices_that_share_them(self) -> None:
         parts = [self.part("whole", "40Gi"), self.part("half-0", "20Gi"), self.part("half-1", "20Gi")]
         world = World([slice_of(parts, count=2), card("40Gi")])
-        assert world.given(claim(exactly("r", 2))) == [[("r", "half-0"), ("r", "half-1")]]
-        assert world.given(claim(exactly("r", 3))) == TOO_FEW
+        assert world.devices_of(claim(exactly("r", 2))) == [[("r", "half-0"), ("r", "half-1")]]
+        assert world.devices_of(claim(exactly("r", 3))) == TOO_FEW
         world.put(having(result("half-0")))
-        assert world.given(claim(exactly("r"))) == [[("r", "half-1")]]
+        assert world.devices_of(claim(exactly("r"))) == [[("r", "half-1")]]
 
     def test_of_devices_of_other_nodes(self) -> None:
         slices = [
@@ -271,28 +271,28 @@ class TestCounters:
             card("1", count=3),
         ]
         world = World(slices)
-        assert world.given(claim(exactly("r"))) == [[("r", "here")]]
+        assert world.devices_of(claim(exactly("r"))) == [[("r", "here")]]
         world.put(having(result("there")))
-        assert world.given(claim(exactly("r"))) == TOO_FEW
+        assert world.devices_of(claim(exactly("r"))) == TOO_FEW
 
     def test_a_device_that_is_shared_takes_them_once(self) -> None:
         parts = [self.part("d0", "1", allowMultipleAllocations=True), self.part("d1", "1")]
         world = World([slice_of(parts, count=2), card("1")])
-        assert world.given(claim(exactly("r")), claim(exactly("r"))) == [[("r", "d0")]] * 2
+        assert world.devices_of(claim(exactly("r")), claim(exactly("r"))) == [[("r", "d0")]] * 2
         world.put(having(result("d0", shareID="s")))
-        assert world.given(claim(exactly("r"))) == [[("r", "d0")]]
-        assert world.given(claim(exactly("r", 2))) == TOO_FEW
+        assert world.devices_of(claim(exactly("r"))) == [[("r", "d0")]]
+        assert world.devices_of(claim(exactly("r", 2))) == TOO_FEW
 
     def test_counter_sets_that_no_slice_declares(self) -> None:
         world = World([slice_of([self.part("d0", "1")])])
-        assert world.given(claim(exactly("r"))) == "invalid resource pools were encountered"
+        assert world.devices_of(claim(exactly("r"))) == "invalid resource pools were encountered"
 
     def test_what_is_not_taken_after_all_is_given_back(self) -> None:
         """Of devices that others of the claim do not go with."""
         parts = [self.part("d0", "1", link=1), self.part("d1", "1", link=2), self.part("d2", "1", link=2)]
         world = World([slice_of(parts, count=2), card("2")])
         same = [DeviceConstraint(matchAttribute=LINK)]
-        assert world.given(claim(exactly("r", 2), constraints=same)) == [[("r", "d1"), ("r", "d2")]]
+        assert world.devices_of(claim(exactly("r", 2), constraints=same)) == [[("r", "d1"), ("r", "d2")]]
 
 
 class TestCapacity:
@@ -370,23 +370,23 @@ class TestCapacity:
         amount = CapacityRequirements(requests={"memory": "1Gi"})
         wanting = [exactly("r", capacity=amount), exactly("s", capacity=amount)]
         world = World([slice_of(shared)])
-        assert world.given(claim(*wanting)) == [[("r", "d0"), ("s", "d0")]]
-        assert world.given(claim(*wanting, constraints=apart)) == [[("r", "d0"), ("s", "d1")]]
+        assert world.devices_of(claim(*wanting)) == [[("r", "d0"), ("s", "d0")]]
+        assert world.devices_of(claim(*wanting, constraints=apart)) == [[("r", "d0"), ("s", "d1")]]
 
 
 class TestSelectors:
     def test_that_fail(self) -> None:
         world = World([slice_of([device("d0"), device("d1", link=1)])])
         picky = claim(exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].link == 1')))
-        outcome_of = world.given(picky)
+        outcome_of = world.devices_of(picky)
         assert outcome_of.startswith("claim x/c: selector #0: CEL runtime error: ")
         assert "link" in outcome_of
         world.put(having(result("d0")))
-        assert world.given(picky) == [[("r", "d1")]], "nobody asks about what is taken"
+        assert world.devices_of(picky) == [[("r", "d1")]], "nobody asks about what is taken"
 
     def test_that_are_none(self) -> None:
         world = World([slice_of([device("d0")])])
-        assert world.given(claim(exactly("r", selectors=cel("this is none")))).startswith(
+        assert world.devices_of(claim(exactly("r", selectors=cel("this is none")))).startswith(
             "claim x/c: selector #0: CEL compile error: "
         )
 
@@ -395,7 +395,7 @@ class TestSelectors:
         """The server refuses such a selector, but one that an older version stored is still evaluated."""
         attack = '"aaaaaaaaaa"' + '.replace("a", "aaaaaaaaaa")' * count + '.contains("b")'
         world = World([slice_of([device("d0")])])
-        assert world.given(claim(exactly("r", selectors=cel(attack)))) == (
+        assert world.devices_of(claim(exactly("r", selectors=cel(attack)))) == (
             "claim x/c: selector #0: CEL runtime error: operation cancelled: actual cost limit exceeded"
         )
 
@@ -425,7 +425,7 @@ def test_where_the_devices_can_be_used() -> None:
 def test_devices_that_have_to_be_made_ready_come_last() -> None:
     late = slice_of([device("d", bindingConditions=["ready"], bindingFailureConditions=["failed"])], pool="a")
     world = World([late, slice_of([device("e")], pool="b")])
-    assert world.given(claim(exactly("r"))) == [[("r", "e")]]
+    assert world.devices_of(claim(exactly("r"))) == [[("r", "e")]]
     allocation = world.allocated(claim(exactly("r", 2)))
     assert not isinstance(allocation, str)
     assert [result.bindingConditions for result in allocation[0].devices.results] == [[], ["ready"]]
@@ -436,7 +436,7 @@ def test_a_search_ends() -> None:
     """However many ways there are to be tried: seven different ones of six sorts."""
     apart = [DeviceConstraint(distinctAttribute=LINK)]
     there = [slice_of([device(f"d{at}", link=at % 6) for at in range(24)])]
-    assert World(there, most_steps=2000).given(claim(exactly("r", 7), constraints=apart)) == (
+    assert World(there, most_steps=2000).devices_of(claim(exactly("r", 7), constraints=apart)) == (
         "timed out trying to allocate devices"
     )
-    assert World(there, most_steps=0).given(claim(exactly("r", 7), constraints=apart)) == TOO_FEW
+    assert World(there, most_steps=0).devices_of(claim(exactly("r", 7), constraints=apart)) == TOO_FEW

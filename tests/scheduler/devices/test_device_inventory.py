@@ -57,7 +57,7 @@ def test_what_is_kept_is_what_would_be_found_now(data: Any, steps: list[tuple[st
     claims: dict[str, Any] = {}
     world = World(nodes=list(nodes.values()))
     wanting = [[claim(exactly("r"))], [claim(either("r", sub("two", 2), sub("one")))]]
-    kept = [(world.answers(*some), some) for some in wanting]
+    kept = [(world.make_cache(*some), some) for some in wanting]
     for what, at in steps:
         if what == "slice":
             drawn = data.draw(slices(at))
@@ -94,9 +94,9 @@ def test_what_is_kept_is_what_would_be_found_now(data: Any, steps: list[tuple[st
 def test_the_newest_state_of_a_pool_on_its_node() -> None:
     old, new = slice_of([device("old")], generation=1), slice_of([device("new")], generation=2)
     world = World([old, new], nodes=[node("n"), node("other")])
-    assert world.given(claim(exactly("r"))) == [[("r", "new")]]
-    assert world.given(claim(exactly("r")), node="other") == "cannot allocate all claims"
-    assert World([slice_of([device("d")], count=2)]).given(claim(exactly("r"))) == "cannot allocate all claims"
+    assert world.devices_of(claim(exactly("r"))) == [[("r", "new")]]
+    assert world.devices_of(claim(exactly("r")), node="other") == "cannot allocate all claims"
+    assert World([slice_of([device("d")], count=2)]).devices_of(claim(exactly("r"))) == "cannot allocate all claims"
 
 
 def test_nodes_that_see_the_same_share_a_number() -> None:
@@ -118,7 +118,7 @@ def test_a_search_for_many_nodes_is_one() -> None:
     wide = slice_of([device("d")], node=None, allNodes=True, pool="wide")
     world = World([other, wide], nodes=[node(f"n{at}") for at in range(5)])
     picky = claim(exactly("r", selectors=[]))
-    allocation_cache = world.answers(picky)
+    allocation_cache = world.make_cache(picky)
     for at in range(5):
         world.outcome_of(allocation_cache, [picky], f"n{at}")
     assert len(allocation_cache._allocations) == 2

@@ -34,7 +34,7 @@ def container(name: str, *, is_sidecar: bool = False, **amounts: str) -> Contain
     )
 
 
-def asked(*containers: Container, before: tuple[Container, ...] = ()) -> tuple[Any, Any]:
+def requested(*containers: Container, before: tuple[Container, ...] = ()) -> tuple[Any, Any]:
     """Requests with their counts, and what of them containers use."""
     classes = classes_by_resource([device_class("gpus", GPU), device_class("nics", NIC)])
     pod = Pod(
@@ -53,7 +53,7 @@ def asked(*containers: Container, before: tuple[Container, ...] = ()) -> tuple[A
 
 
 def test_every_container_asks_for_its_own() -> None:
-    requests, mappings = asked(container("a", cpu="1", gpu="2"), container("b", gpu="1", nic="3", cpu="1"))
+    requests, mappings = requested(container("a", cpu="1", gpu="2"), container("b", gpu="1", nic="3", cpu="1"))
     assert requests == {
         "container-0-request-1": ("gpus", 2),
         "container-1-request-1": ("gpus", 1),
@@ -69,7 +69,7 @@ def test_every_container_asks_for_its_own() -> None:
 @pytest.mark.parametrize(("amount", "extra"), [("2", None), ("4", None), ("6", 2)])
 def test_who_ends_before_others_start_uses_what_they_have(amount: str, extra: int | None) -> None:
     before = (container("init", gpu=amount), container("sidecar", is_sidecar=True, gpu="1"))
-    requests, mappings = asked(container("a", gpu="1"), container("b", gpu="2"), before=before)
+    requests, mappings = requested(container("a", gpu="1"), container("b", gpu="2"), before=before)
     lasting = {f"container-{at}-request-0": ("gpus", count) for at, count in ((1, 1), (2, 1), (3, 2))}
     own = {} if extra is None else {"container-0-request-0": ("gpus", extra)}
     assert requests == {**own, **lasting}
@@ -80,7 +80,7 @@ def test_who_ends_before_others_start_uses_what_they_have(amount: str, extra: in
 
 def test_who_ends_before_the_next_starts_shares_with_it() -> None:
     before = (container("one", gpu="1"), container("two", gpu="3"), container("three", gpu="2"))
-    requests, mappings = asked(container("main", cpu="1"), before=before)
+    requests, mappings = requested(container("main", cpu="1"), before=before)
     assert requests == {"container-1-request-0": ("gpus", 3)}
     assert mappings == [(name, GPU, "container-1-request-0") for name in ("one", "two", "three")]
 

@@ -8,31 +8,31 @@ from typing import Any
 
 from aiohttp import web
 
-Answer = Callable[[dict[str, Any]], Any]
+Response = Callable[[dict[str, Any]], Any]
 
 
 @dataclass
 class LittleExtender:
-    answers: dict[str, Answer]
+    responses: dict[str, Response]
     """By verb; an int is a status code."""
-    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     url: str = ""
 
-    async def answer(self, request: web.BaseRequest) -> web.Response:
+    async def respond(self, request: web.BaseRequest) -> web.Response:
         verb = request.path.rpartition("/")[2]
         body = await request.json()
-        self.asked.append((verb, body))
-        response = self.answers[verb](body)
+        self.calls.append((verb, body))
+        response = self.responses[verb](body)
         return web.Response(status=response) if isinstance(response, int) else web.json_response(response)
 
     def bodies(self, verb: str) -> list[dict[str, Any]]:
-        return [body for called, body in self.asked if called == verb]
+        return [body for called, body in self.calls if called == verb]
 
 
 @asynccontextmanager
-async def serving(tls: ssl.SSLContext | None = None, **responses: Answer) -> AsyncIterator[LittleExtender]:
+async def serving(tls: ssl.SSLContext | None = None, **responses: Response) -> AsyncIterator[LittleExtender]:
     extender = LittleExtender(responses)
-    runner = web.ServerRunner(web.Server(extender.answer, access_log=None), shutdown_timeout=1)
+    runner = web.ServerRunner(web.Server(extender.respond, access_log=None), shutdown_timeout=1)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()

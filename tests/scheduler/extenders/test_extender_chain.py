@@ -42,13 +42,13 @@ def play(scenario: Scenario, extender: dict[str, Any], **responses: Any) -> None
 def only(*names: str) -> Any:
     """Filters by whole nodes."""
 
-    def answer(body: dict[str, Any]) -> Any:
+    def respond(body: dict[str, Any]) -> Any:
         items = body["Nodes"]["items"]
         kept = [item for item in items if item["metadata"]["name"] in names]
         failed = {item["metadata"]["name"]: "not today" for item in items if item not in kept}
         return {"Nodes": {"items": kept}, "FailedNodes": failed}
 
-    return answer
+    return respond
 
 
 def test_nodes_are_filtered() -> None:
@@ -80,11 +80,11 @@ def test_what_it_says_of_nodes_is_in_the_event() -> None:
         (event,) = await cluster.events("FailedScheduling")
         assert event.note.startswith("0/3 nodes are available: 1 never, 2 not today.")
 
-    def answer(body: dict[str, Any]) -> Any:
+    def respond(body: dict[str, Any]) -> Any:
         failed = {"a": "not today", "b": "not today"}
         return {"NodeNames": [], "FailedNodes": failed, "FailedAndUnresolvableNodes": {"c": "never"}}
 
-    play(scenario, {"filterVerb": "filter", "nodeCacheCapable": True}, filter=answer)
+    play(scenario, {"filterVerb": "filter", "nodeCacheCapable": True}, filter=respond)
 
 
 def test_scores_are_added_with_their_weight() -> None:
@@ -129,7 +129,7 @@ def test_only_pods_that_ask_for_its_resources_concern_it() -> None:
     async def scenario(cluster: Running, server: LittleExtender) -> None:
         await cluster.create(cluster.pod("plain"))
         assert await cluster.where("plain") != [""]
-        assert server.asked == []
+        assert server.calls == []
         wanting = cluster.pod("wanting")
         assert wanting.spec.containers
         wanting.spec.containers[0].resources = ResourceRequirements(requests={GPU: "1"}, limits={GPU: "1"})
@@ -197,10 +197,10 @@ def test_it_chooses_among_candidates_for_preemption() -> None:
         assert set(body["NodeNameToMetaVictims"]) == {"a", "b", "c"}
         assert all(len(victims["Pods"]) == 1 for victims in body["NodeNameToMetaVictims"].values())
 
-    def answer(body: dict[str, Any]) -> Any:
+    def respond(body: dict[str, Any]) -> Any:
         return {"NodeNameToMetaVictims": {"c": body["NodeNameToMetaVictims"]["c"]}}
 
-    play(scenario, {"preemptVerb": "preempt", "nodeCacheCapable": True}, preempt=answer)
+    play(scenario, {"preemptVerb": "preempt", "nodeCacheCapable": True}, preempt=respond)
 
 
 def test_one_that_fails_at_preemption_keeps_others_from_nothing_but_room() -> None:
@@ -234,7 +234,7 @@ def test_a_pod_that_it_refused_is_tried_again_when_anything_happens() -> None:
     async def scenario(cluster: Running, server: LittleExtender) -> None:
         await cluster.create(cluster.pod("p"))
         assert await cluster.where("p") == [""]
-        server.answers["filter"] = only("c")
+        server.responses["filter"] = only("c")
         await cluster.cluster.clock.advance(20)
         assert await cluster.where("p") == [""]
         await cluster.node("d")
@@ -273,7 +273,7 @@ def test_explanations_have_what_it_says() -> None:
         (score,) = [node for node in by_name["c"].scores if node.plugin == server.url]
         assert (score.score, score.weight) == (70, 5)
         assert by_name["c"].total == by_name["b"].total + 70 * 5
-        server.answers["filter"] = lambda body: 500
+        server.responses["filter"] = lambda body: 500
         explanation = await explain(cluster.scheduler, cluster.pod("p"), now=0.0)
         assert explanation.feasible == 3
         assert explanation.notes == [
@@ -316,7 +316,7 @@ def test_the_name_in_the_certificate() -> None:
     )
     authority = base64.b64encode(ca.certificate).decode()
 
-    async def placed(name: str, context: ssl.SSLContext) -> str:
+    async def scheduled(name: str, context: ssl.SSLContext) -> str:
         tls = {"caData": authority, "serverName": name}
         async with (
             serving(context, filter=only("b")) as server,
@@ -332,8 +332,8 @@ def test_the_name_in_the_certificate() -> None:
         file.write_bytes(pair.certificate + pair.key)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file)
-    assert asyncio.run(placed("extender.example", context)) == "b"
-    assert asyncio.run(placed("", context)) == ""
+    assert asyncio.run(scheduled("extender.example", context)) == "b"
+    assert asyncio.run(scheduled("", context)) == ""
 
 
 def test_tls(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ def test_tls(tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
 
-    async def placed(tls: dict[str, Any]) -> str:
+    async def scheduled(tls: dict[str, Any]) -> str:
         async with (
             serving(context, filter=only("b")) as server,
             running(config({"urlPrefix": server.url, "filterVerb": "filter", **tls})) as cluster,
@@ -360,6 +360,6 @@ def test_tls(tmp_path: Path) -> None:
     def trusting(authority: Any) -> dict[str, Any]:
         return {"enableHTTPS": True, "tlsConfig": {"caData": base64.b64encode(authority.certificate).decode()}}
 
-    assert asyncio.run(placed(trusting(ca))) == "b"
-    assert asyncio.run(placed(trusting(other))) == ""
-    assert asyncio.run(placed({"enableHTTPS": True})) == "b"
+    assert asyncio.run(scheduled(trusting(ca))) == "b"
+    assert asyncio.run(scheduled(trusting(other))) == ""
+    assert asyncio.run(scheduled({"enableHTTPS": True})) == "b"

@@ -22,7 +22,7 @@ class _First:
         return int(min(rows, key=lambda row: self._table.names[row]))
 
 
-def placed(simulation: Simulation, pod: Pod) -> tuple[str, str]:
+def scheduled(simulation: Simulation, pod: Pod) -> tuple[str, str]:
     simulation.profile.tie_breaker = _First(simulation)  # type: ignore[assignment]
     result: ScheduleResult = simulation.select_node(pod)
     if result.diagnosis is not None:
@@ -88,18 +88,18 @@ def test_kept_and_fresh_agree(data: st.DataObject) -> None:
     simulation = situation.simulation()
     for kind, what in data.draw(steps(situation)):
         for pod in unplaced:
-            placed(simulation, pod)
+            scheduled(simulation, pod)
         apply(simulation, situation, kind, what)
         fresh = situation.simulation()
         for pod in unplaced:
-            assert placed(simulation, pod) == placed(fresh, pod)
+            assert scheduled(simulation, pod) == scheduled(fresh, pod)
 
 
 @few
 @given(situations())
 def test_taking_everything_back_leaves_nothing(situation: Situation) -> None:
     simulation = situation.simulation()
-    placed(simulation, situation.pod)
+    scheduled(simulation, situation.pod)
     table = simulation.table
     for pod in situation.pods:
         table.remove_pod(pod.metadata.uid, pod.spec.nodeName)
@@ -119,5 +119,5 @@ def test_a_table_that_grows() -> None:
         node = Node(metadata=msgspec.structs.replace(Node().metadata, name=f"n{number}"))
         node.status.allocatable = {"cpu": "1", "memory": "1Gi", "pods": "10"}
         simulation.add_node(node)
-        assert placed(simulation, situation.pod)[0] == "n0"
+        assert scheduled(simulation, situation.pod)[0] == "n0"
     assert simulation.table.size >= 300

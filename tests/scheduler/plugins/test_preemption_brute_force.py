@@ -37,7 +37,7 @@ def cpus(pod: Pod) -> int:
     return int(pod.spec.containers[0].resources.requests["cpu"])
 
 
-def made(name: str, cpu: int, priority: int, node: str = "", started: int = 0, app: str = "") -> Pod:
+def running_pod(name: str, cpu: int, priority: int, node: str = "", started: int = 0, app: str = "") -> Pod:
     container = Container(name="c", resources=ResourceRequirements(requests={"cpu": str(cpu)}))
     return Pod(
         metadata=ObjectMeta(name=name, namespace="x", uid=name, labels={"app": app} if app else {}),
@@ -57,7 +57,7 @@ def crowds(draw: Any) -> Crowd:
             cpu = draw(st.sampled_from([1, 1, 2]))
             used += cpu
             started, app = draw(st.integers(0, 5)), draw(st.sampled_from(["", "", "a", "a", "b"]))
-            pods.append(made(f"{node}-{at}", cpu, draw(st.integers(0, 3)), node, started, app))
+            pods.append(running_pod(f"{node}-{at}", cpu, draw(st.integers(0, 3)), node, started, app))
         room[node] = used + draw(st.sampled_from([0, 0, 0, 1]))
     budgets = [
         PodDisruptionBudget(
@@ -69,8 +69,8 @@ def crowds(draw: Any) -> Crowd:
     ]
     waiting = []
     if draw(st.booleans()):
-        waiting.append((made("kept", 1, draw(st.integers(1, 4))), draw(st.sampled_from(sorted(room)))))
-    return Crowd(room, pods, budgets, waiting, made("new", draw(st.integers(1, 4)), draw(st.integers(1, 4))))
+        waiting.append((running_pod("kept", 1, draw(st.integers(1, 4))), draw(st.sampled_from(sorted(room)))))
+    return Crowd(room, pods, budgets, waiting, running_pod("new", draw(st.integers(1, 4)), draw(st.integers(1, 4))))
 
 
 def planned(crowd: Crowd) -> PostFilterResult | None:

@@ -23,12 +23,12 @@ def amount(name: str, text: Any) -> int:
     return 0 if quantity_ is None else quantity_.milli_value() if name == "cpu" else quantity_.value()
 
 
-def asked(pod: Pod, name: str, assumed: dict[str, str] | None = None) -> int:
+def requested_amount(pod: Pod, name: str, assumed: dict[str, str] | None = None) -> int:
     return amount(name, effective_requests(pod.spec, assumed).get(name))
 
 
 def used(situation: Situation, node: Node, name: str, assumed: dict[str, str] | None = None) -> int:
-    return sum(asked(pod, name, assumed) for pod in situation.on(node))
+    return sum(requested_amount(pod, name, assumed) for pod in situation.on(node))
 
 
 @few
@@ -41,7 +41,7 @@ def test_what_does_not_fit(situation: Situation) -> None:
         reasons = ["Too many pods"] if len(situation.on(node)) + 1 > there["pods"] else []
         is_final = False
         for name in names:
-            need = asked(pod, name)
+            need = requested_amount(pod, name)
             if need and need > there.get(name, 0) - used(situation, node, name):
                 reasons.append(f"Insufficient {name}")
                 is_final = is_final or need > there.get(name, 0)
@@ -58,7 +58,7 @@ def weighed(situation: Situation, node: Node, strategy: Any) -> Any:
     for name, weight in (("cpu", 2), ("memory", 1), (GPU, 3)):
         there = amount(name, node.status.allocatable.get(name))
         assumed = ASSUMED if name != GPU else None
-        own = asked(situation.pod, name, assumed)
+        own = requested_amount(situation.pod, name, assumed)
         if not there or (name == GPU and not own):
             continue
         score = strategy(used(situation, node, name, assumed) + own, there)
@@ -125,14 +125,14 @@ def test_how_even_a_node_becomes(names: list[str]) -> None:
         for node in situation.nodes:
             after, before = [], []
             for name in names:
-                there, own = amount(name, node.status.allocatable.get(name)), asked(pod, name)
+                there, own = amount(name, node.status.allocatable.get(name)), requested_amount(pod, name)
                 if there and (own or name != GPU):
                     in_use = used(situation, node, name)
                     after.append(min(1.0, (in_use + own) / there))
                     before.append(min(1.0, in_use / there))
             expected[node.metadata.name] = 50 + (50 + evenness(after) - evenness(before)) // 2
         actual = scores(situation.simulation(profile), "NodeResourcesBalancedAllocation", pod, list(expected))
-        if not any(asked(pod, name) for name in names):
+        if not any(requested_amount(pod, name) for name in names):
             assert actual is None
         else:
             assert actual is not None
@@ -145,7 +145,7 @@ def test_how_even_a_node_becomes(names: list[str]) -> None:
 @few
 @given(situations())
 def test_ports(situation: Situation) -> None:
-    def taken(pod: Pod) -> list[Any]:
+    def counted_requests(pod: Pod) -> list[Any]:
         return [
             (port.hostIP or "0.0.0.0", port.protocol, port.hostPort)
             for container in pod.spec.containers or ()
@@ -160,7 +160,10 @@ def test_ports(situation: Situation) -> None:
         node.metadata.name: (("node(s) didn't have free ports for the requested pod ports",), False)
         for node in situation.nodes
         if any(
-            clash(mine, theirs) for mine in taken(situation.pod) for pod in situation.on(node) for theirs in taken(pod)
+            clash(mine, theirs)
+            for mine in counted_requests(situation.pod)
+            for pod in situation.on(node)
+            for theirs in counted_requests(pod)
         )
     }
     assert refusals(situation.simulation(), "NodePorts", situation.pod) == expected

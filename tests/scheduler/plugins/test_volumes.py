@@ -279,7 +279,7 @@ def names_claim(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     return ref is not None and (ref.namespace, ref.name) == ("x", claim.metadata.name)
 
 
-def asked(claim: PersistentVolumeClaim) -> int:
+def requested_bytes(claim: PersistentVolumeClaim) -> int:
     assert claim.spec.resources is not None
     return amount(claim.spec.resources.requests["storage"])
 
@@ -294,7 +294,7 @@ def smallest(storage: Storage, claim: PersistentVolumeClaim, labels: dict[str, s
         spec = volume.spec
         if volume.metadata.name in in_use or (spec.claimRef is not None and not names_claim(volume, claim)):
             continue
-        if volume.metadata.deletionTimestamp or amount(spec.capacity["storage"]) < asked(claim):
+        if volume.metadata.deletionTimestamp or amount(spec.capacity["storage"]) < requested_bytes(claim):
             continue
         if (spec.volumeMode or "Filesystem") != "Filesystem":
             continue
@@ -316,7 +316,7 @@ def has_space(storage: Storage, claim: PersistentVolumeClaim, labels: dict[str, 
         return True
     for capacity in storage.capacities:
         limit = amount(capacity.maximumVolumeSize if capacity.maximumVolumeSize is not None else capacity.capacity)
-        if capacity.storageClassName == claim.spec.storageClassName and limit >= asked(claim):
+        if capacity.storageClassName == claim.spec.storageClassName and limit >= requested_bytes(claim):
             topology = capacity.nodeTopology.matchLabels if capacity.nodeTopology is not None else None
             if topology is not None and all(labels.get(key) == value for key, value in topology.items()):
                 return True
@@ -337,7 +337,7 @@ def binding_reasons(storage: Storage, pod: Pod, name: str, labels: dict[str, str
             break
     unbound = [claim for claim in own if not claim.spec.volumeName]
     decided = [claim for claim in unbound if SELECTED in claim.metadata.annotations]
-    free = sorted((claim for claim in unbound if claim not in decided), key=asked)
+    free = sorted((claim for claim in unbound if claim not in decided), key=requested_bytes)
     if any(claim.metadata.annotations[SELECTED] != name for claim in decided):
         volumes_found = False
     else:

@@ -142,7 +142,7 @@ async def test_local_disks_are_bound_on_the_node_that_has_them() -> None:
         assert (await client.of(Pod).get("r", "default")).spec.nodeName == "b"
 
 
-async def _made(waiting: Running) -> None:
+async def _create_claims(waiting: Running) -> None:
     await waiting.node("a")
     client = waiting.cluster.client
     await client.of(StorageClass).create(storage_class("far", "example.com/never"))
@@ -157,7 +157,7 @@ async def test_a_volume_that_is_never_made() -> None:
     args = {"VolumeBinding": {"bindTimeoutSeconds": 30}}
     config = SchedulerConfig(profiles=(ProfileConfig(args=args),))
     async with running(config) as waiting:
-        await _made(waiting)
+        await _create_claims(waiting)
         client = waiting.cluster.client
         claim = await client.of(PersistentVolumeClaim).get("data", "default")
         assert claim.metadata.annotations[SELECTED] == "a"

@@ -171,7 +171,7 @@ def names(result: ListResult) -> list[str]:
     return [item.name for item in result.items]
 
 
-def seen(events: "list[CacheEvent]") -> list[tuple[str, str]]:
+def shown_events(events: "list[CacheEvent]") -> list[tuple[str, str]]:
     return [(event.type, event.item.name) for event in events]
 
 

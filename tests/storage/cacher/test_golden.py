@@ -39,7 +39,7 @@ OTHER_FORMS = {"metadata only, in the mark as well", "tables and the end mark as
 OTHER_KINDS = {"the mark carries the empty parts of its kind"}
 
 
-class Answer(Exception):
+class ErrorResponse(Exception):
     """A refusal: the status code, and the message where one is recorded."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -85,7 +85,7 @@ class MiniServer:
             )
         )
         if errors := validate_options(options):
-            raise Answer(422, "; ".join(fault.body for fault in errors))
+            raise ErrorResponse(422, "; ".join(fault.body for fault in errors))
         selection = _selection(namespace, query)
         if options.is_watch:
             return await self._watch(selection, options, query)
@@ -201,8 +201,8 @@ async def _replay(steps: list[dict[str, Any]], recorded: dict[int, dict[str, Any
                 request = request.replace("{" + name + "}", value)
             try:
                 result, code, message = await server.call(request, step.get("body")), 200, ""
-            except (Answer, CacheError) as fault:
-                code = fault.code if isinstance(fault, Answer) else _code(fault)
+            except (ErrorResponse, CacheError) as fault:
+                code = fault.code if isinstance(fault, ErrorResponse) else _code(fault)
                 result, message = {"code": code}, str(fault)
             for name, path in step.get("save", {}).items():
                 saved[name] = result["metadata"].get(path.removeprefix("metadata."), "")

@@ -98,7 +98,7 @@ class Pages:
     limit: int
     revision: int
     token: str
-    seen: list[tuple[str, str, int]]
+    entries: list[tuple[str, str, int]]
 
 
 class Session:
@@ -167,7 +167,7 @@ class Session:
             assert pages.revision < self.compacted
             result = await self.world.list(pages.selection, continue_token=fault.continue_token)
             rest = self.model.state(result.revision, pages.selection)
-            last = PODS.key(*pages.seen[-1][:2])
+            last = PODS.key(*pages.entries[-1][:2])
             assert _shown(result) == [entry for entry in rest if PODS.key(*entry[:2]) > last]
             return
         assert result.revision == pages.revision
@@ -211,7 +211,7 @@ class Session:
     ) -> None:
         got = [*got, *ready(watcher)]
         await watcher.__aexit__(None, None, None)
-        assert [_told(event) for event in got] == self.model.events(after, selection)
+        assert [_shown_event(event) for event in got] == self.model.events(after, selection)
 
     def _check_first_page(self, result: ListResult, selection: ObjectSelection, limit: int) -> None:
         self._check_page(result, Pages(selection, limit, result.revision, "", []))
@@ -219,15 +219,15 @@ class Session:
     def _check_page(self, result: ListResult, pages: Pages) -> None:
         whole = self.model.state(pages.revision, pages.selection)
         shown = _shown(result)
-        begin = len(pages.seen)
-        pages.seen = pages.seen + shown
+        begin = len(pages.entries)
+        pages.entries = pages.entries + shown
         if not result.continue_token:
-            assert pages.seen == whole
+            assert pages.entries == whole
             assert result.remaining is None
             return
         assert pages.limit
         assert shown == whole[begin : begin + pages.limit]
-        rest = len(whole) - len(pages.seen)
+        rest = len(whole) - len(pages.entries)
         assert result.remaining == (None if pages.selection.is_filtered else rest)
         pages.token = result.continue_token
         self.pages.append(pages)
@@ -239,7 +239,7 @@ def _shown(result: ListResult) -> list[tuple[str, str, int]]:
     return [(item.namespace, item.name, item.revision) for item in result.items]
 
 
-def _told(event: CacheEvent) -> tuple[str, str, str, int, str]:
+def _shown_event(event: CacheEvent) -> tuple[str, str, str, int, str]:
     value = json.loads(event.frame())
     metadata = value["object"]["metadata"]
     note, version = metadata["annotations"]["note"], int(metadata["resourceVersion"])

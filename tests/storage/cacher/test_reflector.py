@@ -18,7 +18,7 @@ from sampan.storage.cacher import (
 )
 from sampan.storage.memory import MemoryBackend
 from sampan.storage.watch_hub import LocalWatch
-from tests.storage.cacher.cacher_store import PODS, names, pod, ready, running, seen, virtual
+from tests.storage.cacher.cacher_store import PODS, names, pod, ready, running, shown_events, virtual
 
 
 class HeldWatch(LocalWatch):
@@ -38,7 +38,7 @@ class Unreliable(MemoryBackend):
         self.open: list[LocalWatch] = []
         self.may_watch = asyncio.Event()
         self.may_watch.set()
-        self.range_faults: list[Exception | None] = []
+        self.range_errors: list[Exception | None] = []
 
     async def __aenter__(self) -> "Unreliable":
         await super().__aenter__()
@@ -51,7 +51,7 @@ class Unreliable(MemoryBackend):
         return watch
 
     async def range(self, prefix: str, **kwargs: Any) -> StorePage:
-        fault = self.range_faults.pop(0) if self.range_faults else None
+        fault = self.range_errors.pop(0) if self.range_errors else None
         if fault is not None:
             raise fault
         return await super().range(prefix, **kwargs)
@@ -74,7 +74,7 @@ async def test_after_a_lost_connection_it_goes_on_where_it_was() -> None:
                 await backend.make(f"b{round}")
                 await backend.delete(PODS.key("default", f"b{round}"))
                 await asyncio.sleep(10)
-            assert seen(ready(watcher)) == [
+            assert shown_events(ready(watcher)) == [
                 (ADDED, "a"),
                 *(step for n in range(5) for step in ((MODIFIED, "a"), (ADDED, f"b{n}"), (DELETED, f"b{n}"))),
             ]
@@ -99,7 +99,7 @@ async def test_what_the_store_has_forgotten_ends_watchers_and_is_read_anew() -> 
             assert names(await cacher.list(ListQuery(resource_version="0"))) == ["a", "b", "c"]
             backend.may_watch.set()
             await asyncio.sleep(10)
-            assert seen(ready(watcher)) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c")]
+            assert shown_events(ready(watcher)) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c")]
             with pytest.raises(VersionExpired, match=rf"^too old resource version: \d+ \({now}\)$"):
                 await anext(watcher)
         assert names(await cacher.list(ListQuery())) == ["a", "c", "d"]
@@ -107,7 +107,7 @@ async def test_what_the_store_has_forgotten_ends_watchers_and_is_read_anew() -> 
         assert (cacher.stats().fills, cacher.stats().history_floor, cacher.stats().watchers) == (2, now, 0)
         async with cacher.watch(WatchQuery(resource_version=str(now))) as watcher:
             await backend.make("e")
-            assert seen(ready(watcher)) == [(ADDED, "e")]
+            assert shown_events(ready(watcher)) == [(ADDED, "e")]
 
 
 @virtual
@@ -126,7 +126,7 @@ async def test_it_starts_over_until_everything_is_read() -> None:
         for i in range(2500):
             await backend.make(f"p{i:04}")
         down = Unavailable("down")
-        backend.range_faults = [down, down, down, None, Compacted(5, 9), down]
+        backend.range_errors = [down, down, down, None, Compacted(5, 9), down]
         config = CacherConfig(retry_s=(1.0, 4.0), ready_s=60.0)
         async with running(backend, PODS, config) as cacher:
             await cacher.wait_ready()

@@ -26,7 +26,18 @@ from sampan.storage.cacher import (
     WatchQuery,
 )
 from sampan.storage.memory import MemoryBackend
-from tests.storage.cacher.cacher_store import Labels, labelled, obj, pod, pods, ready, running, seen, virtual, where
+from tests.storage.cacher.cacher_store import (
+    Labels,
+    labelled,
+    obj,
+    pod,
+    pods,
+    ready,
+    running,
+    shown_events,
+    virtual,
+    where,
+)
 
 
 @virtual
@@ -37,9 +48,9 @@ async def test_from_a_version() -> None:
         await world.put("a", x=1)
         await world.delete("b")
         async with world.watch(version=str(revision)) as watcher:
-            assert seen(ready(watcher)) == [(MODIFIED, "a"), (DELETED, "b")]
+            assert shown_events(ready(watcher)) == [(MODIFIED, "a"), (DELETED, "b")]
             await world.put("c")
-            assert seen(ready(watcher)) == [(ADDED, "c")]
+            assert shown_events(ready(watcher)) == [(ADDED, "c")]
             assert ready(watcher) == []
 
 
@@ -53,7 +64,7 @@ async def test_from_no_version_the_present_comes_first(version: str) -> None:
         async with world.watch(version=version) as watcher:
             await world.delete("b")
             events = ready(watcher)
-            assert seen(events) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c"), (DELETED, "b")]
+            assert shown_events(events) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c"), (DELETED, "b")]
             assert obj(events[0])["metadata"]["annotations"] == {"x": "1"}
 
 
@@ -65,7 +76,7 @@ async def test_the_end_of_the_present_is_marked(version: str, initial: bool | No
             await world.put(name)
         async with world.watch(version=version, send_initial_events=initial, allow_bookmarks=True) as watcher:
             *rest, mark = ready(watcher)
-            assert seen(rest) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c")]
+            assert shown_events(rest) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c")]
             assert mark.type == BOOKMARK
             assert json.loads(mark.frame()) == {
                 "type": "BOOKMARK",
@@ -85,7 +96,7 @@ async def test_no_end_mark_without_leave_for_bookmarks() -> None:
     async with pods() as world:
         await world.put("a")
         async with world.watch(send_initial_events=True) as watcher:
-            assert seen(ready(watcher)) == [(ADDED, "a")]
+            assert shown_events(ready(watcher)) == [(ADDED, "a")]
 
 
 @virtual
@@ -97,7 +108,7 @@ async def test_initial_events_refused(version: str) -> None:
         async with world.watch(version=version, send_initial_events=False, allow_bookmarks=True) as watcher:
             assert ready(watcher) == []
             await world.put("a", x=1)
-            assert seen(ready(watcher)) == [(MODIFIED, "a")]
+            assert shown_events(ready(watcher)) == [(MODIFIED, "a")]
 
 
 @virtual
@@ -125,8 +136,8 @@ async def test_a_version_of_the_future_waits() -> None:
             await world.put("b")
             await world.put("c")
             await world.put("d")
-            assert seen(ready(watcher)) == [(ADDED, "d")]
-            assert seen(ready(other)) == [(ADDED, "b"), (ADDED, "c"), (ADDED, "d")]
+            assert shown_events(ready(watcher)) == [(ADDED, "d")]
+            assert shown_events(ready(other)) == [(ADDED, "b"), (ADDED, "c"), (ADDED, "d")]
 
 
 @virtual
@@ -139,7 +150,7 @@ async def test_a_version_from_before_the_history() -> None:
             async with world.watch(version=str(old)):
                 pass
         async with world.watch(version=str(old + 1)) as watcher:
-            assert seen(ready(watcher)) == [(ADDED, "c"), (ADDED, "d")]
+            assert shown_events(ready(watcher)) == [(ADDED, "c"), (ADDED, "d")]
 
 
 @virtual
@@ -156,7 +167,7 @@ async def test_from_before_the_first_fill() -> None:
             async with cacher.watch(WatchQuery(resource_version=str(cacher.revision))) as watcher:
                 assert ready(watcher) == []
             async with cacher.watch(WatchQuery(resource_version=str(before))) as watcher:
-                assert seen(ready(watcher)) == [(ADDED, "b"), (MODIFIED, "a"), (DELETED, "b")]
+                assert shown_events(ready(watcher)) == [(ADDED, "b"), (MODIFIED, "a"), (DELETED, "b")]
             with pytest.raises(VersionExpired, match=rf"^too old resource version: {before - 1} \({before}\)$"):
                 async with cacher.watch(WatchQuery(resource_version=str(before - 1))):
                     pass
@@ -289,7 +300,7 @@ async def test_iteration_gives_what_is_ready_and_waits() -> None:
 
         async def read() -> None:
             async for events in watcher:
-                batches.append(seen(events))
+                batches.append(shown_events(events))
                 if events[-1].item.name == "d":
                     return
 
@@ -324,7 +335,7 @@ async def test_many_initial_events_come_in_slices() -> None:
 async def test_it_ends_quietly_when_its_time_is_over() -> None:
     async with pods() as world, world.watch(timeout_s=5) as watcher:
         await world.put("a")
-        assert [seen(events) async for events in watcher] == [[(ADDED, "a")]]
+        assert [shown_events(events) async for events in watcher] == [[(ADDED, "a")]]
         assert asyncio.get_running_loop().time() == pytest.approx(5)
 
 
@@ -395,7 +406,7 @@ async def test_a_slow_watcher_is_cut_off_alone(limits: WatchLimits) -> None:
         events = []
         for i in range(30):
             await world.put(f"p{i:02}", pad="x" * 1000)
-            events += seen(ready(other))
+            events += shown_events(ready(other))
         assert len(events) == 30
         assert slow.pop_ready() == []
         with pytest.raises(TooSlow):
@@ -421,7 +432,7 @@ async def test_events_before_the_end_are_delivered() -> None:
         async with world.watch() as watcher:
             await world.put("b")
             watcher.end(VersionExpired("over"))
-            assert seen(await anext(watcher)) == [(ADDED, "a"), (ADDED, "b")]
+            assert shown_events(await anext(watcher)) == [(ADDED, "a"), (ADDED, "b")]
             with pytest.raises(VersionExpired, match="over"):
                 await anext(watcher)
 

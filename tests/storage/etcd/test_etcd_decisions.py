@@ -44,7 +44,7 @@ def _put(revision: int, value: bytes, created: int = 1) -> StoreEvent:
     return StoreEvent(revision, "k", value, created)
 
 
-def _gone(revision: int) -> StoreEvent:
+def _deletion(revision: int) -> StoreEvent:
     return StoreEvent(revision, "k", None, 0)
 
 
@@ -59,17 +59,17 @@ NOT_DONE, UNKNOWN = WriteFate(WriteOutcome.NOT_DONE), WriteFate(WriteOutcome.UNK
             b"a", 5, [_put(9, b"a"), _put(10, b"b")], WriteFate(WriteOutcome.DONE, 9), id="swap: ours, overwritten"
         ),
         pytest.param(
-            b"a", 5, [_put(9, b"a"), _gone(10)], WriteFate(WriteOutcome.DONE, 9), id="swap: ours, deleted since"
+            b"a", 5, [_put(9, b"a"), _deletion(10)], WriteFate(WriteOutcome.DONE, 9), id="swap: ours, deleted since"
         ),
         pytest.param(b"a", 5, [_put(9, b"b"), _put(10, b"a")], NOT_DONE, id="swap: another came first"),
-        pytest.param(b"a", 5, [_gone(9), _put(10, b"a", 10)], NOT_DONE, id="swap: deleted first"),
+        pytest.param(b"a", 5, [_deletion(9), _put(10, b"a", 10)], NOT_DONE, id="swap: deleted first"),
         pytest.param(b"a", 5, [_put(5, b"a"), _put(9, b"b")], NOT_DONE, id="swap: the expected value was the same"),
         pytest.param(b"a", 5, [], NOT_DONE, id="swap: changed before"),
         pytest.param(b"a", 0, [_put(9, b"a", 9)], WriteFate(WriteOutcome.DONE, 9), id="create: ours"),
         pytest.param(
             b"a",
             0,
-            [_put(8, b"b", 8), _gone(9), _put(10, b"a", 10)],
+            [_put(8, b"b", 8), _deletion(9), _put(10, b"a", 10)],
             WriteFate(WriteOutcome.DONE, 10),
             id="create: late",
         ),
@@ -77,10 +77,10 @@ NOT_DONE, UNKNOWN = WriteFate(WriteOutcome.NOT_DONE), WriteFate(WriteOutcome.UNK
         pytest.param(b"a", 0, [_put(9, b"b", 9)], NOT_DONE, id="create: another's"),
         pytest.param(b"a", None, [_put(8, b"b"), _put(9, b"a")], WriteFate(WriteOutcome.DONE, 9), id="put: ours"),
         pytest.param(b"a", None, [_put(9, b"b")], UNKNOWN, id="put: may come yet"),
-        pytest.param(None, 5, [_gone(9)], UNKNOWN, id="delete: somebody's"),
-        pytest.param(None, 5, [_put(9, b"b"), _gone(10)], NOT_DONE, id="delete: changed first"),
+        pytest.param(None, 5, [_deletion(9)], UNKNOWN, id="delete: somebody's"),
+        pytest.param(None, 5, [_put(9, b"b"), _deletion(10)], NOT_DONE, id="delete: changed first"),
         pytest.param(None, 5, [], NOT_DONE, id="delete: changed before"),
-        pytest.param(None, None, [_gone(9)], UNKNOWN, id="delete: unchecked"),
+        pytest.param(None, None, [_deletion(9)], UNKNOWN, id="delete: unchecked"),
     ],
 )
 def test_decisions(value: bytes | None, expected: int | None, since: list[StoreEvent], fate: WriteFate) -> None:

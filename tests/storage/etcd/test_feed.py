@@ -65,7 +65,7 @@ def _bring(feed: Subscriber, revisions: Sequence[int], prefix: str = PODS) -> No
         feed.on_revisions(_events(revision, prefix=prefix), revision)
 
 
-async def _told(watch: EtcdWatch, count: int) -> list[int]:
+async def _read_revisions(watch: EtcdWatch, count: int) -> list[int]:
     revisions: list[int] = []
     while len(revisions) < count:
         revisions += [event.revision for event in (await anext(watch)).events]
@@ -78,7 +78,7 @@ async def test_a_watch_begins_with_what_was_kept() -> None:
     _bring(feed, [20], prefix="/registry/secrets/")
     async with _watch(feed, after=15) as watch:
         _bring(feed, [21])
-        assert await _told(watch, 5) == [16, 17, 18, 19, 21]
+        assert await _read_revisions(watch, 5) == [16, 17, 18, 19, 21]
     assert len(stream.subscribers) == 1
 
 
@@ -89,12 +89,12 @@ async def test_a_watch_from_further_back_catches_up_and_joins() -> None:
         catch_up = stream.catch_up
         _bring(feed, [13])
         _bring(catch_up, range(6, 10))
-        assert await _told(watch, 4) == [6, 7, 8, 9], "what is live waits until the past has been told"
+        assert await _read_revisions(watch, 4) == [6, 7, 8, 9], "what is live waits until the past has been told"
         _bring(catch_up, [10])
         assert len(stream.subscribers) == 1
-        assert await _told(watch, 4) == [10, 11, 12, 13]
+        assert await _read_revisions(watch, 4) == [10, 11, 12, 13]
         _bring(feed, [14])
-        assert await _told(watch, 1) == [14]
+        assert await _read_revisions(watch, 1) == [14]
 
 
 async def test_leaving_while_catching_up_ends_the_etcd_watch() -> None:
@@ -118,9 +118,9 @@ async def test_a_slow_reader_is_bounded_and_misses_nothing() -> None:
     async with _watch(feed, after=10) as watch:
         _bring(feed, range(11, last + 1))
         assert watch._queued == MAX_QUEUED + 1
-        assert await _told(watch, last - 10) == list(range(11, last + 1))
+        assert await _read_revisions(watch, last - 10) == list(range(11, last + 1))
         _bring(feed, [last + 1])
-        assert await _told(watch, 1) == [last + 1]
+        assert await _read_revisions(watch, 1) == [last + 1]
 
 
 async def test_a_very_slow_reader_catches_up_from_etcd() -> None:
@@ -129,8 +129,8 @@ async def test_a_very_slow_reader_catches_up_from_etcd() -> None:
     async with _watch(feed, after=10) as watch:
         _bring(feed, range(11, last + 1))
         queued = 10 + MAX_QUEUED + 1
-        assert await _told(watch, MAX_QUEUED + 1) == list(range(11, queued + 1))
-        waiting = asyncio.ensure_future(_told(watch, last - queued))
+        assert await _read_revisions(watch, MAX_QUEUED + 1) == list(range(11, queued + 1))
+        waiting = asyncio.ensure_future(_read_revisions(watch, last - queued))
         await asyncio.sleep(0)
         assert stream.catch_up.position == queued
         stream.catch_up.on_revisions(_events(*range(queued + 1, last - 50)), last - 51)
@@ -183,13 +183,13 @@ async def test_a_lost_feed_ends_its_watches_and_begins_again() -> None:
     async with _watch(feed, after=10) as watch:
         _bring(feed, [11])
         feed.on_lost(Compacted(50, 60))
-        assert await _told(watch, 1) == [11], "what was told before can still be read"
+        assert await _read_revisions(watch, 1) == [11], "what was told before can still be read"
         with pytest.raises(Compacted):
             await anext(watch)
     assert feed.position == 50
     async with _watch(feed, after=55) as watch:
         _bring(feed, [55, 56])
-        assert await _told(watch, 1) == [56]
+        assert await _read_revisions(watch, 1) == [56]
 
 
 async def test_a_feed_that_is_refused_refuses() -> None:
@@ -219,12 +219,12 @@ class _Subscriber:
 
     def __init__(self, position: int) -> None:
         self.position = position
-        self.told: list[tuple[list[int], int]] = []
+        self.batches: list[tuple[list[int], int]] = []
         self.lost: StorageError | None = None
 
     def on_revisions(self, events: Sequence[StoreEvent], position: int) -> None:
         self.position = position
-        self.told.append(([event.revision for event in events], position))
+        self.batches.append(([event.revision for event in events], position))
 
     def on_lost(self, error: StorageError) -> None:
         self.lost = error
@@ -247,23 +247,23 @@ def test_fragments_are_put_together() -> None:
     it = _connection()
     it.receive(_response(11, 12, fragment=True))
     it.receive(_response(12, fragment=True))
-    assert it.subscriber.told == []
+    assert it.subscriber.batches == []
     it.receive(_response(12, 13))
-    assert it.subscriber.told == [([11, 12, 12, 12, 13], 13)]
+    assert it.subscriber.batches == [([11, 12, 12, 12, 13], 13)]
 
 
 def test_what_was_seen_before_a_break_is_dropped() -> None:
     it = _connection()
     it.receive(_response(9, 10, 10))
     it.receive(_response(10, 11))
-    assert it.subscriber.told == [([11], 11)]
+    assert it.subscriber.batches == [([11], 11)]
 
 
 @pytest.mark.parametrize("revisions", [(12,), (11, 13)])
 def test_a_missing_revision_is_noticed(revisions: tuple[int, ...]) -> None:
     it = _connection()
     it.receive(_response(*revisions))
-    assert it.subscriber.told == []
+    assert it.subscriber.batches == []
     assert isinstance(it.subscriber.lost, Compacted)
     assert it.subscriber.lost.compacted == revisions[-1] - 1
     assert it.subscribers == {}
@@ -274,7 +274,7 @@ def test_a_progress_mark_is_not_believed_where_it_may_overtake_events() -> None:
     it = _connection()
     it.receive(pb.WatchResponse(watch_id=-1, header=pb.ResponseHeader(revision=99)))
     it.receive(pb.WatchResponse(watch_id=1, header=pb.ResponseHeader(revision=99)))
-    assert it.subscriber.told == []
+    assert it.subscriber.batches == []
 
 
 def test_a_cancelled_watch() -> None:

@@ -13,11 +13,11 @@ class _Store:
     """Answers when told to."""
 
     def __init__(self) -> None:
-        self.asked: asyncio.Queue[asyncio.Future[int]] = asyncio.Queue()
+        self.pending: asyncio.Queue[asyncio.Future[int]] = asyncio.Queue()
 
     async def revision(self) -> int:
         future = asyncio.get_running_loop().create_future()
-        self.asked.put_nowait(future)
+        self.pending.put_nowait(future)
         revision: int = await future
         return revision
 
@@ -27,16 +27,16 @@ async def test_who_comes_during_a_question_gets_the_next() -> None:
     question = SharedRequest(store.revision)
     async with running(question.run()):
         early = [asyncio.ensure_future(question.ask()) for _ in range(3)]
-        first = await store.asked.get()
+        first = await store.pending.get()
         late = [asyncio.ensure_future(question.ask()) for _ in range(3)]
         await asyncio.sleep(0)
         first.set_result(10)
         assert await asyncio.gather(*early) == [10, 10, 10]
-        second = await store.asked.get()
+        second = await store.pending.get()
         assert not any(task.done() for task in late)
         second.set_result(11)
         assert await asyncio.gather(*late) == [11, 11, 11]
-        assert store.asked.empty()
+        assert store.pending.empty()
 
 
 async def test_one_who_leaves_takes_nobody_along() -> None:
@@ -44,7 +44,7 @@ async def test_one_who_leaves_takes_nobody_along() -> None:
     question = SharedRequest(store.revision)
     async with running(question.run()):
         leaving, staying = (asyncio.ensure_future(question.ask()) for _ in range(2))
-        pending = await store.asked.get()
+        pending = await store.pending.get()
         leaving.cancel()
         pending.set_result(3)
         assert await staying == 3
@@ -55,11 +55,11 @@ async def test_an_error_reaches_all_who_asked_and_the_next_question_is_put() -> 
     question = SharedRequest(store.revision)
     async with running(question.run()):
         asking = [asyncio.ensure_future(question.ask()) for _ in range(2)]
-        (await store.asked.get()).set_exception(ZeroDivisionError())
+        (await store.pending.get()).set_exception(ZeroDivisionError())
         for result in await asyncio.gather(*asking, return_exceptions=True):
             assert isinstance(result, ZeroDivisionError)
         again = asyncio.ensure_future(question.ask())
-        (await store.asked.get()).set_result(4)
+        (await store.pending.get()).set_result(4)
         assert await again == 4
 
 
@@ -68,7 +68,7 @@ async def test_closing_answers_those_who_wait() -> None:
     question = SharedRequest(store.revision)
     async with running(question.run()):
         first = asyncio.ensure_future(question.ask())
-        await store.asked.get()
+        await store.pending.get()
         second = asyncio.ensure_future(question.ask())
         await asyncio.sleep(0)
     question.close()

@@ -34,12 +34,12 @@ class Issuer:
 
     def __init__(self) -> None:
         self.keys: dict[str, Any] = {"one": RSA}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.is_down = False
         self.url = self.named = ""
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.asked.append(request.path)
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.requests.append(request.path)
         if self.is_down:
             return web.Response(status=503)
         if request.path.endswith("/openid-configuration"):
@@ -64,7 +64,7 @@ def issuer_of(there: Outside, **more: Any) -> JwtIssuer:
 def with_issuer(tmp_path: Path, work: Any, **more: Any) -> None:
     async def main() -> None:
         issuer, clock = Issuer(), VirtualClock()
-        async with outside(tmp_path, issuer.answer, wants_certificate=False) as there:
+        async with outside(tmp_path, issuer.respond, wants_certificate=False) as there:
             issuer.url = there.url
             await work(issuer, OidcTokens(issuers=[issuer_of(there, **more)], clock=clock), clock)
 
@@ -79,7 +79,7 @@ def test_a_token_names_its_user(tmp_path: Path) -> None:
         extra = {"authentication.kubernetes.io/credential-id": ("JTI=j",)}
         assert authenticated.user == UserInfo("oidc:ann", "7", ("g:a", "g:b", "system:authenticated"), extra)
         await tokens.authenticate_token(token)
-        assert issuer.asked == ["/.well-known/openid-configuration", "/keys"]
+        assert issuer.requests == ["/.well-known/openid-configuration", "/keys"]
         with pytest.raises(TokenError, match="required claim hd value"):
             await tokens.authenticate_token(issuer.token(clock, hd="example.org", uid="7"))
         assert await tokens.authenticate_token("no.such.token") is None
@@ -129,7 +129,7 @@ def test_keys_change(tmp_path: Path) -> None:
         issuer.keys["two"] = RSA
         with pytest.raises(TokenError, match="failed to verify"):
             await tokens.authenticate_token(issuer.token(clock, "two", sub="forged"))
-        assert issuer.asked.count("/keys") == 2, "a name that is known is not asked for again"
+        assert issuer.requests.count("/keys") == 2, "a name that is known is not asked for again"
 
     with_issuer(tmp_path, work)
 
@@ -141,7 +141,7 @@ def test_an_issuer_that_is_down_is_asked_ever_less_often(tmp_path: Path) -> None
             with pytest.raises(TokenError, match="not initialized"):
                 await tokens.authenticate_token(issuer.token(clock))
             await clock.advance(1)
-        assert len(issuer.asked) == 6, "after 0, 1, 3, 7, 15, 31 seconds"
+        assert len(issuer.requests) == 6, "after 0, 1, 3, 7, 15, 31 seconds"
         issuer.is_down = False
         await clock.advance(30)
         token = issuer.token(clock)

@@ -25,10 +25,10 @@ class Keeper(Issuer):
         self.kept: dict[str, Any] = {"groups": ["a", "b"]}
         self.clock = VirtualClock()
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path != "/groups":
-            return await super().answer(request)
-        self.asked.append(request.headers.get("Authorization", ""))
+            return await super().respond(request)
+        self.requests.append(request.headers.get("Authorization", ""))
         if request.headers.get("Authorization") != "Bearer door":
             return web.Response(status=403)
         return web.Response(text=self.token(self.clock, **self.kept))
@@ -42,7 +42,7 @@ class Keeper(Issuer):
 def with_keeper(tmp_path: Path, work: Any) -> None:
     async def main() -> None:
         keeper = Keeper()
-        async with outside(tmp_path, keeper.answer, wants_certificate=False) as there:
+        async with outside(tmp_path, keeper.respond, wants_certificate=False) as there:
             keeper.url = there.url
             issuer = issuer_of(there, groups_claim="groups", groups_prefix="g:")
             await work(keeper, OidcTokens(issuers=[issuer], clock=keeper.clock))
@@ -57,7 +57,7 @@ def test_they_are_fetched(tmp_path: Path) -> None:
             authenticated = await tokens.authenticate_token(token)
             assert authenticated is not None
             assert authenticated.user.groups == ("g:a", "g:b", "system:authenticated")
-        assert keeper.asked.count("Bearer door") == 1, "what a token said is kept"
+        assert keeper.requests.count("Bearer door") == 1, "what a token said is kept"
 
     with_keeper(tmp_path, work)
 
@@ -68,7 +68,7 @@ def test_those_in_the_token_go_first(tmp_path: Path) -> None:
         authenticated = await tokens.authenticate_token(token)
         assert authenticated is not None
         assert authenticated.user.groups == ("g:own", "system:authenticated")
-        assert "Bearer door" not in keeper.asked
+        assert "Bearer door" not in keeper.requests
 
     with_keeper(tmp_path, work)
 

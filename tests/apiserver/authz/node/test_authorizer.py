@@ -8,7 +8,7 @@ import pytest
 from sampan.apiserver.authz import Attributes, AuthzDecision, AuthzResult
 from sampan.apiserver.authz.node import NodeAuthorizer, NodeGraph
 from sampan.apiserver.request.call import UserInfo
-from tests.apiserver.authz.rbac_objects import asked
+from tests.apiserver.authz.rbac_objects import attributes_of
 from tests.apiserver.in_process_server import Asking, asking, run
 
 NODE = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
@@ -70,7 +70,7 @@ def judged(*questions: Attributes) -> list[tuple[bool, str]]:
 
 
 def of_ns(verb: str, resource: str, name: str = "", user: UserInfo = NODE, **more: str) -> Attributes:
-    return asked(verb, resource, user, namespace="ns", name=name, **more)
+    return attributes_of(verb, resource, user, namespace="ns", name=name, **more)
 
 
 def test_what_the_pods_of_a_node_use_is_open_to_it_and_to_no_other() -> None:
@@ -82,8 +82,8 @@ def test_what_the_pods_of_a_node_use_is_open_to_it_and_to_no_other() -> None:
         of_ns("get", "persistentvolumeclaims", "claim"),
         of_ns("create", "serviceaccounts/token", "robot"),
         of_ns("get", "pods", "p1"),
-        asked("get", "persistentvolumes", NODE, name="volume"),
-        asked("get", "secrets", NODE, namespace="kube-system", name="driver"),
+        attributes_of("get", "persistentvolumes", NODE, name="volume"),
+        attributes_of("get", "secrets", NODE, namespace="kube-system", name="driver"),
     ]
     assert [allowed for allowed, _ in judged(*used)] == [True] * len(used)
     others = [
@@ -104,40 +104,47 @@ _NONE = "no relationship found between node 'n1' and this object"
         (of_ns("get", "secrets", "unused"), (False, _NONE)),
         (of_ns("list", "secrets"), (False, "No Object name found")),
         (of_ns("update", "secrets", "mounted"), (False, "can only read resources of this type")),
-        (asked("get", "secrets", NODE, name="x"), (False, "can only read namespaced object of this type")),
+        (attributes_of("get", "secrets", NODE, name="x"), (False, "can only read namespaced object of this type")),
         (of_ns("list", "persistentvolumeclaims"), (False, "can only get individual resources of this type")),
         (of_ns("create", "serviceaccounts/token", "admin"), (False, _NONE)),
         (of_ns("list", "pods"), (False, "can only list/watch pods with spec.nodeName field selector")),
-        (asked("list", "pods", NODE, field_selector="spec.nodeName=n1"), (True, "")),
+        (attributes_of("list", "pods", NODE, field_selector="spec.nodeName=n1"), (True, "")),
         (
-            asked("list", "pods", NODE, field_selector="spec.nodeName!=n1"),
+            attributes_of("list", "pods", NODE, field_selector="spec.nodeName!=n1"),
             (False, "can only list/watch pods with spec.nodeName field selector"),
         ),
         (of_ns("patch", "pods/status", "p1"), (True, "")),
         (of_ns("create", "pods/exec", "p1"), (False, "")),
-        (asked("get", "nodes", NODE, name="n1"), (True, "")),
-        (asked("get", "nodes", NODE, name="n2"), (False, "node 'n1' cannot read 'n2', only its own Node object")),
-        (asked("list", "nodes", NODE), (False, "node 'n1' cannot read all nodes, only its own Node object")),
-        (asked("delete", "nodes", NODE, name="n1"), (False, "")),
-        (asked("get", "services", NODE), (True, "")),
-        (asked("create", "events", NODE, namespace="ns"), (True, "")),
+        (attributes_of("get", "nodes", NODE, name="n1"), (True, "")),
         (
-            asked("update", "leases", NODE, group="coordination.k8s.io", namespace="kube-node-lease", name="n1"),
+            attributes_of("get", "nodes", NODE, name="n2"),
+            (False, "node 'n1' cannot read 'n2', only its own Node object"),
+        ),
+        (attributes_of("list", "nodes", NODE), (False, "node 'n1' cannot read all nodes, only its own Node object")),
+        (attributes_of("delete", "nodes", NODE, name="n1"), (False, "")),
+        (attributes_of("get", "services", NODE), (True, "")),
+        (attributes_of("create", "events", NODE, namespace="ns"), (True, "")),
+        (
+            attributes_of(
+                "update", "leases", NODE, group="coordination.k8s.io", namespace="kube-node-lease", name="n1"
+            ),
             (True, ""),
         ),
         (
-            asked("update", "leases", NODE, group="coordination.k8s.io", namespace="kube-node-lease", name="n2"),
+            attributes_of(
+                "update", "leases", NODE, group="coordination.k8s.io", namespace="kube-node-lease", name="n2"
+            ),
             (False, "can only access node lease with the same name as the requesting node"),
         ),
         (
-            asked("get", "leases", NODE, group="coordination.k8s.io", namespace="kube-system", name="n1"),
+            attributes_of("get", "leases", NODE, group="coordination.k8s.io", namespace="kube-system", name="n1"),
             (False, 'can only access leases in the "kube-node-lease" system namespace'),
         ),
-        (asked("get", "csinodes", NODE, group="storage.k8s.io", name="n1"), (True, "")),
-        (asked("get", "nodes", UserInfo("system:node:n1"), name="n1"), (False, "")),
-        (asked("get", "nodes", UserInfo("ann", groups=("system:nodes",)), name="n1"), (False, "")),
+        (attributes_of("get", "csinodes", NODE, group="storage.k8s.io", name="n1"), (True, "")),
+        (attributes_of("get", "nodes", UserInfo("system:node:n1"), name="n1"), (False, "")),
+        (attributes_of("get", "nodes", UserInfo("ann", groups=("system:nodes",)), name="n1"), (False, "")),
         (
-            asked("get", "nodes", UserInfo("system:node:", groups=("system:nodes",)), name="n1"),
+            attributes_of("get", "nodes", UserInfo("system:node:", groups=("system:nodes",)), name="n1"),
             (False, 'unknown node for user "system:node:"'),
         ),
     ],

@@ -8,7 +8,7 @@ from sampan.api.types.rbac_v1 import PolicyRule
 from sampan.apiserver.authz import Attributes, AuthzDecision
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from sampan.apiserver.request.call import UserInfo
-from tests.apiserver.authz.rbac_objects import ANN, asked, asked_path, binding, index_of, role, rule
+from tests.apiserver.authz.rbac_objects import ANN, asked_path, attributes_of, binding, index_of, role, rule
 
 
 def is_allowed(index: RbacIndex, question: Attributes) -> bool:
@@ -18,20 +18,20 @@ def is_allowed(index: RbacIndex, question: Attributes) -> bool:
 @pytest.mark.parametrize(
     ("given_rule", "question", "expected"),
     [
-        (rule("get", "pods"), asked("get", "pods"), True),
-        (rule("get", "pods"), asked("list", "pods"), False),
-        (rule("*", "pods"), asked("impersonate-on:user-info:get", "pods"), True),
-        (rule("get", "pods"), asked("get", "pods/log"), False),
-        (rule("get", "pods/log"), asked("get", "pods/log"), True),
-        (rule("get", "*/log"), asked("get", "pods/log"), True),
-        (rule("get", "*/log"), asked("get", "pods"), False),
-        (rule("get", "*"), asked("get", "pods/log"), True),
-        (rule("get", "pods/*"), asked("get", "pods/log"), False),
-        (rule("get", "pods"), asked("get", "pods", group="metrics.k8s.io"), False),
-        (rule("get", "pods", groups="*"), asked("get", "pods", group="metrics.k8s.io"), True),
-        (rule("get", "pods", names="a b"), asked("get", "pods", name="b"), True),
-        (rule("get", "pods", names="a b"), asked("get", "pods", name="c"), False),
-        (rule("get", "pods", names="a b"), asked("get", "pods"), False),
+        (rule("get", "pods"), attributes_of("get", "pods"), True),
+        (rule("get", "pods"), attributes_of("list", "pods"), False),
+        (rule("*", "pods"), attributes_of("impersonate-on:user-info:get", "pods"), True),
+        (rule("get", "pods"), attributes_of("get", "pods/log"), False),
+        (rule("get", "pods/log"), attributes_of("get", "pods/log"), True),
+        (rule("get", "*/log"), attributes_of("get", "pods/log"), True),
+        (rule("get", "*/log"), attributes_of("get", "pods"), False),
+        (rule("get", "*"), attributes_of("get", "pods/log"), True),
+        (rule("get", "pods/*"), attributes_of("get", "pods/log"), False),
+        (rule("get", "pods"), attributes_of("get", "pods", group="metrics.k8s.io"), False),
+        (rule("get", "pods", groups="*"), attributes_of("get", "pods", group="metrics.k8s.io"), True),
+        (rule("get", "pods", names="a b"), attributes_of("get", "pods", name="b"), True),
+        (rule("get", "pods", names="a b"), attributes_of("get", "pods", name="c"), False),
+        (rule("get", "pods", names="a b"), attributes_of("get", "pods"), False),
         (rule("get", urls="/logs/*"), asked_path("get", "/logs/a/b"), True),
         (rule("get", urls="/logs/*"), asked_path("get", "/logs"), False),
         (rule("get", urls="/version"), asked_path("get", "/version"), True),
@@ -59,9 +59,9 @@ def test_a_rule_allows(given_rule: PolicyRule, question: Attributes, expected: b
 )
 def test_a_binding_in_a_namespace_is_for_its_subjects_there_alone(subject: str, user: UserInfo, expected: bool) -> None:
     index = index_of(role("r", rule("get", "pods")), binding("b", "r", subject, namespace="here"))
-    assert is_allowed(index, asked("get", "pods", user, namespace="here")) is expected
-    assert not is_allowed(index, asked("get", "pods", user, namespace="there"))
-    assert not is_allowed(index, asked("get", "pods", user))
+    assert is_allowed(index, attributes_of("get", "pods", user, namespace="here")) is expected
+    assert not is_allowed(index, attributes_of("get", "pods", user, namespace="there"))
+    assert not is_allowed(index, attributes_of("get", "pods", user))
 
 
 def test_roles_of_a_namespace_are_not_those_of_the_cluster() -> None:
@@ -70,8 +70,8 @@ def test_roles_of_a_namespace_are_not_those_of_the_cluster() -> None:
         role("r", rule("list", "pods"), namespace="ns"),
         binding("b", "r", "User ann", namespace="ns", kind="Role"),
     )
-    assert is_allowed(index, asked("list", "pods", namespace="ns"))
-    assert not is_allowed(index, asked("get", "pods", namespace="ns"))
+    assert is_allowed(index, attributes_of("list", "pods", namespace="ns"))
+    assert not is_allowed(index, attributes_of("get", "pods", namespace="ns"))
 
 
 def test_the_reason_names_binding_role_and_subject() -> None:
@@ -79,12 +79,12 @@ def test_the_reason_names_binding_role_and_subject() -> None:
         index=index_of(role("r", rule("get", "pods")), binding("b", "r", "Group team", namespace="ns"))
     )
     reason = 'RBAC: allowed by RoleBinding "b/ns" of ClusterRole "r" to Group "team"'
-    assert authorizer.authorize(asked("get", "pods", namespace="ns")).reason == reason
+    assert authorizer.authorize(attributes_of("get", "pods", namespace="ns")).reason == reason
 
 
 def test_a_missing_role_is_reported() -> None:
     index = index_of(binding("b", "gone", "User ann"), binding("c", "lost", "User ann", namespace="ns", kind="Role"))
-    decision = RbacAuthorizer(index=index).authorize(asked("get", "pods", namespace="ns"))
+    decision = RbacAuthorizer(index=index).authorize(attributes_of("get", "pods", namespace="ns"))
     gone, lost = (f'{kind}.rbac.authorization.k8s.io "{name}" not found' for kind, name in _MISSING)
     assert (decision.decision, decision.reason) == (AuthzDecision.NO_OPINION, f"RBAC: [{gone}, {lost}]")
 
@@ -94,23 +94,23 @@ _MISSING = (("clusterrole", "gone"), ("role", "lost"))
 
 def test_changes_count_at_once() -> None:
     index = index_of(role("r", rule("get", "pods")), binding("b", "r", "User ann"))
-    assert is_allowed(index, asked("get", "pods"))
+    assert is_allowed(index, attributes_of("get", "pods"))
     index.put(role("r", rule("list", "pods")))
-    assert not is_allowed(index, asked("get", "pods"))
+    assert not is_allowed(index, attributes_of("get", "pods"))
     index.put(binding("b", "r", "User ben"))
-    assert not is_allowed(index, asked("list", "pods"))
-    assert is_allowed(index, asked("list", "pods", UserInfo("ben")))
+    assert not is_allowed(index, attributes_of("list", "pods"))
+    assert is_allowed(index, attributes_of("list", "pods", UserInfo("ben")))
     index.drop("ClusterRoleBinding", "", "b")
-    assert not is_allowed(index, asked("list", "pods", UserInfo("ben")))
+    assert not is_allowed(index, attributes_of("list", "pods", UserInfo("ben")))
 
 
 def test_what_is_not_there_any_more_is_dropped_when_all_is_read_again() -> None:
     kept, gone = binding("kept", "r", "User ann"), binding("gone", "r", "User ben")
     index = index_of(role("r", rule("get", "pods")), kept, gone, binding("b", "r", "User cy", namespace="ns"))
     index.replace("ClusterRoleBinding", [kept])
-    assert is_allowed(index, asked("get", "pods"))
-    assert not is_allowed(index, asked("get", "pods", UserInfo("ben")))
-    assert is_allowed(index, asked("get", "pods", UserInfo("cy"), namespace="ns"))
+    assert is_allowed(index, attributes_of("get", "pods"))
+    assert not is_allowed(index, attributes_of("get", "pods", UserInfo("ben")))
+    assert is_allowed(index, attributes_of("get", "pods", UserInfo("cy"), namespace="ns"))
 
 
 _words = st.sampled_from(["*", "a", "b"])
@@ -126,7 +126,7 @@ _rules = st.builds(
 @given(st.lists(_rules, max_size=4), st.tuples(*[st.sampled_from("ab")] * 4), st.booleans())
 def test_the_index_decides_as_the_definition_does(rules: list[PolicyRule], words: tuple[str, ...], sub: bool) -> None:
     verb, group, resource, name = words
-    question = asked(verb, f"{resource}/x" if sub else resource, group=group, name=name)
+    question = attributes_of(verb, f"{resource}/x" if sub else resource, group=group, name=name)
     index = index_of(role("r", *rules), binding("b", "r", "User ann"))
     assert is_allowed(index, question) is any(_allows(rule, question) for rule in rules)
 

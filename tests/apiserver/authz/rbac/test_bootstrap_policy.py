@@ -8,7 +8,7 @@ from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from sampan.apiserver.authz.rbac.bootstrap_policy import AUTO_UPDATE, default_objects, plan_changes
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.copies import copy_of
-from tests.apiserver.authz.rbac_objects import asked, asked_path, index_of, rule
+from tests.apiserver.authz.rbac_objects import asked_path, attributes_of, index_of, rule
 
 USUAL = tuple(default_objects())
 
@@ -74,10 +74,10 @@ def test_what_users_may_do_on_a_new_cluster() -> None:
         (asked_path("get", "/apis/apps/v1", anonymous), False),
         (asked_path("get", "/apis/apps/v1"), True),
         (asked_path("get", "/metrics"), False),
-        (asked("create", "selfsubjectaccessreviews", group="authorization.k8s.io"), True),
-        (asked("create", "subjectaccessreviews", group="authorization.k8s.io"), False),
-        (asked("create", "pods/binding", scheduler, namespace="ns"), True),
-        (asked("get", "secrets", scheduler, namespace="ns"), False),
+        (attributes_of("create", "selfsubjectaccessreviews", group="authorization.k8s.io"), True),
+        (attributes_of("create", "subjectaccessreviews", group="authorization.k8s.io"), False),
+        (attributes_of("create", "pods/binding", scheduler, namespace="ns"), True),
+        (attributes_of("get", "secrets", scheduler, namespace="ns"), False),
     ]
     for question, expected in table:
         assert (authorizer.authorize(question).decision is AuthzDecision.ALLOW) is expected, question

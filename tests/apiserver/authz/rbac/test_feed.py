@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from sampan.apiserver.authz import AuthzDecision
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex, RbacIndexUpdater
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects, plan_changes, reconcile
-from tests.apiserver.authz.rbac_objects import asked
+from tests.apiserver.authz.rbac_objects import attributes_of
 from tests.apiserver.in_process_server import Asking, asking, run
 from tests.eventually import eventually
 
@@ -15,7 +15,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 @asynccontextmanager
-async def followed(asks: Asking) -> AsyncIterator[RbacIndex]:
+async def rbac_index(asks: Asking) -> AsyncIterator[RbacIndex]:
     index = RbacIndex()
     feed = RbacIndexUpdater(index=index, registry=asks.registry)
     async with asyncio.TaskGroup() as group:
@@ -30,7 +30,7 @@ def in_cluster(work: Callable[[Asking, RbacIndex], Awaitable[None]]) -> None:
         async with asking() as asks:
             for name in ("kube-system", "kube-public", "ns"):
                 await asks.create("/api/v1/namespaces", {"metadata": {"name": name}})
-            async with followed(asks) as index:
+            async with rbac_index(asks) as index:
                 await work(asks, index)
 
     run(within())
@@ -38,7 +38,7 @@ def in_cluster(work: Callable[[Asking, RbacIndex], Awaitable[None]]) -> None:
 
 async def becomes(expected: bool, index: RbacIndex) -> None:
     """Wait until ann may or may not get pods in ns."""
-    authorizer, question = RbacAuthorizer(index=index), asked("get", "pods", namespace="ns")
+    authorizer, question = RbacAuthorizer(index=index), attributes_of("get", "pods", namespace="ns")
     await eventually(lambda: (authorizer.authorize(question).decision is AuthzDecision.ALLOW) is expected)
 
 
@@ -62,7 +62,7 @@ def test_a_new_cluster_gets_its_roles_once() -> None:
         stored = (await asks.get(f"{RBAC}/clusterroles")).json["items"]
         expected = {obj.metadata.name for obj in default_objects() if obj.kind == "ClusterRole"}
         assert {role["metadata"]["name"] for role in stored} == expected
-        async with followed(asks) as another:
+        async with rbac_index(asks) as another:
             changes = plan_changes(another)
             assert (changes.create, changes.update, changes.recreate) == ([], [], [])
 

@@ -84,7 +84,7 @@ def _holds(own: PolicyRule, atom: PolicyRule) -> bool:
     )
 
 
-def _told_atom_by_atom(held: list[PolicyRule], requested: list[PolicyRule]) -> set[str]:
+def _uncovered_atoms(held: list[PolicyRule], requested: list[PolicyRule]) -> set[str]:
     """As the real server does it: all atoms, then those that differ in their verbs put together."""
     urls: list[PolicyRule] = []
     rules: dict[tuple[str, ...], PolicyRule] = {}
@@ -121,7 +121,7 @@ _RULES = st.lists(st.one_of(_RESOURCE_RULES, _RESOURCE_RULES, _URL_RULES), max_s
 @settings(max_examples=500)
 def test_the_same_is_missing_as_atom_by_atom(held: list[PolicyRule], requested: list[PolicyRule]) -> None:
     uncovered = policy_rules.uncovered_rules(held, requested)
-    assert {policy_rules.described(part) for part in uncovered.rules} == _told_atom_by_atom(held, requested)
+    assert {policy_rules.described(part) for part in uncovered.rules} == _uncovered_atoms(held, requested)
 
 
 # -- rules that are made to be expensive -----------------------------------------------------------------------------

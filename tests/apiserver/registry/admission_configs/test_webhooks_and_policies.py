@@ -6,7 +6,7 @@ import pytest
 
 from tests.apiserver.cluster import Cluster, in_cluster
 from tests.apiserver.every_kind import GOOD
-from tests.apiserver.faults import faults_of_change, faults_of_new, named
+from tests.apiserver.validation_errors import errors_of_change, errors_of_new, named
 
 GROUP = "admissionregistration.k8s.io"
 BASE = f"/apis/{GROUP}/v1"
@@ -137,20 +137,20 @@ def binding(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[str]) -> None:
-    assert faults_of_new(path, value) == faults
+    assert errors_of_new(path, value) == faults
 
 
 def test_conditions_that_were_there_are_not_looked_at_again() -> None:
     bad = [{"name": "", "expression": ""}]
-    assert faults_of_change(HOOKS, hook(), {"metadata": {"labels": {"l": "m"}}}) == []
-    assert len(faults_of_change(HOOKS, hook(), {"webhooks": [{**HOOK, "matchConditions": bad}]})) == 2
+    assert errors_of_change(HOOKS, hook(), {"metadata": {"labels": {"l": "m"}}}) == []
+    assert len(errors_of_change(HOOKS, hook(), {"webhooks": [{**HOOK, "matchConditions": bad}]})) == 2
 
 
 def test_the_status_of_a_policy() -> None:
     value = named(spec=GOOD[GROUP, "ValidatingAdmissionPolicy"]["spec"])
     status = {"status": {"typeChecking": {"expressionWarnings": [{"fieldRef": " ", "warning": ""}]}}}
     at = "status.typeChecking.expressionWarnings[0]"
-    assert faults_of_change(VALIDATING, value, status, "/status") == [
+    assert errors_of_change(VALIDATING, value, status, "/status") == [
         f"{at}.warning: Required value",
         f"{at}.fieldRef: Required value",
     ]

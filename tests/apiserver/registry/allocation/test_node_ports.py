@@ -15,7 +15,7 @@ from sampan.apiserver.registry.allocation.node_ports import PortBitmap
 PORTS = range(30000, 32768)
 
 
-def taken(bitmap: PortBitmap, ports: range = PORTS) -> set[int]:
+def allocated_ports(bitmap: PortBitmap, ports: range = PORTS) -> set[int]:
     return {port for port in ports if port in bitmap}
 
 
@@ -23,7 +23,7 @@ def taken(bitmap: PortBitmap, ports: range = PORTS) -> set[int]:
 def test_what_is_taken_is_kept(ports: set[int]) -> None:
     bitmap = PortBitmap(PORTS)
     bitmap.add(ports)
-    assert taken(PortBitmap.decode(PORTS, bitmap.encode())) == ports
+    assert allocated_ports(PortBitmap.decode(PORTS, bitmap.encode())) == ports
 
 
 def test_the_record_is_that_of_a_real_server() -> None:
@@ -36,14 +36,14 @@ def test_the_record_is_that_of_a_real_server() -> None:
 
 def test_a_record_in_protobuf_is_read() -> None:
     record = {"kind": "RangeAllocation", "apiVersion": "v1", "range": "30000-32767", "data": "AgM="}
-    assert taken(PortBitmap.decode(PORTS, protobuf.encode(record))) == {30000, 30001, 30009}
+    assert allocated_ports(PortBitmap.decode(PORTS, protobuf.encode(record))) == {30000, 30001, 30009}
 
 
 def test_a_record_of_another_range_keeps_what_both_have() -> None:
     old = PortBitmap(range(30000, 30011))
     old.add((30000, 30005, 30010))
     moved = PortBitmap.decode(range(30005, 30100), old.encode())
-    assert taken(moved, range(30000, 30100)) == {30005, 30010}
+    assert allocated_ports(moved, range(30000, 30100)) == {30005, 30010}
 
 
 def test_nothing_is_changed_by_reading() -> None:
@@ -63,4 +63,4 @@ def test_refusals() -> None:
     with pytest.raises(AllocatorFull):
         bitmap.take_any(Random(1))
     bitmap.release((30000, 31, 30001))
-    assert not taken(bitmap, range(30000, 30002))
+    assert not allocated_ports(bitmap, range(30000, 30002))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver.cluster import Cluster, in_cluster
-from tests.apiserver.faults import faults_of_change, faults_of_new, named, told
+from tests.apiserver.validation_errors import errors_of_change, errors_of_new, messages_of, named
 
 RESOURCE = "/apis/resource.k8s.io/v1"
 CLAIMS, TEMPLATES = f"{RESOURCE}/namespaces/ns/resourceclaims", f"{RESOURCE}/namespaces/ns/resourceclaimtemplates"
@@ -149,7 +149,7 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
     ],
 )
 def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[str]) -> None:
-    assert faults_of_new(path, value) == faults
+    assert errors_of_new(path, value) == faults
 
 
 def test_defaults() -> None:
@@ -169,7 +169,7 @@ def test_defaults() -> None:
 
 def test_specs_of_claims_are_fixed() -> None:
     change = {"spec": {"devices": {"requests": [{**REQUEST, "name": "s"}]}}}
-    (fault,) = faults_of_change(CLAIMS, claim(), change)
+    (fault,) = errors_of_change(CLAIMS, claim(), change)
     assert fault.startswith("spec: Invalid value: {")
     assert fault.endswith(": field is immutable")
 
@@ -179,10 +179,10 @@ def test_parameters_of_claims_are_fixed_to_the_letter(value: Any) -> None:
     def configured(value: Any) -> dict[str, Any]:
         return claim(config=[{"opaque": {"driver": "x.example.com", "parameters": {"a": value, "b": 2}}}])
 
-    (fault,) = faults_of_change(CLAIMS, configured(1), {"spec": configured(value)["spec"]})
+    (fault,) = errors_of_change(CLAIMS, configured(1), {"spec": configured(value)["spec"]})
     assert fault.endswith(": field is immutable")
     other_order = {"driver": "x.example.com", "parameters": {"b": 2, "a": 1}}
-    (fault,) = faults_of_change(CLAIMS, configured(1), {"spec": {"devices": {"config": [{"opaque": other_order}]}}})
+    (fault,) = errors_of_change(CLAIMS, configured(1), {"spec": {"devices": {"config": [{"opaque": other_order}]}}})
     assert fault.endswith(": field is immutable")
 
 
@@ -202,7 +202,7 @@ def test_expressions_of_selectors(expression: str, fault: str | None) -> None:
     at, value = "spec.selectors[0].cel.expression", expression.replace('"', '\\"')
     faults = [] if fault is None else [f'{at}: Invalid value: "{value}": {fault}']
     device_class = named(spec={"selectors": [{"cel": {"expression": expression}}]})
-    assert [message.replace("\n", "\\n") for message in faults_of_new(CLASSES, device_class)] == faults
+    assert [message.replace("\n", "\\n") for message in errors_of_new(CLASSES, device_class)] == faults
 
 
 @pytest.mark.parametrize(
@@ -220,14 +220,14 @@ def test_expressions_of_selectors(expression: str, fault: str | None) -> None:
 def test_a_selector_that_would_use_up_the_memory_is_refused(expression: str) -> None:
     selectors = [{"cel": {"expression": expression}}]
     words = "cel.expression: Forbidden: too complex, exceeds cost limit"
-    assert faults_of_new(CLASSES, named(spec={"selectors": selectors})) == [f"spec.selectors[0].{words}"]
-    assert faults_of_new(CLAIMS, exactly(selectors=selectors)) == [f"{AT}.selectors[0].{words}"]
+    assert errors_of_new(CLASSES, named(spec={"selectors": selectors})) == [f"spec.selectors[0].{words}"]
+    assert errors_of_new(CLAIMS, exactly(selectors=selectors)) == [f"{AT}.selectors[0].{words}"]
 
 
 def test_access_for_admins_needs_a_marked_namespace() -> None:
     async def work(cluster: Cluster) -> None:
         label = "resource.kubernetes.io/admin-access"
-        assert told(await cluster.send("POST", CLAIMS, exactly(adminAccess=True))) == [
+        assert messages_of(await cluster.send("POST", CLAIMS, exactly(adminAccess=True))) == [
             "spec.devices.requests[0].adminAccess: Forbidden: admin access to devices requires the "
             f"`{label}: true` label "
             "on the containing namespace"
@@ -285,7 +285,7 @@ def allocated(*results: dict[str, Any], **status: Any) -> dict[str, Any]:
     ],
 )
 def test_the_status_of_a_claim(status: dict[str, Any], faults: list[str]) -> None:
-    assert faults_of_change(CLAIMS, claim(), status, "/status") == faults
+    assert errors_of_change(CLAIMS, claim(), status, "/status") == faults
 
 
 def test_statuses_of_devices_are_dropped_with_the_allocation() -> None:

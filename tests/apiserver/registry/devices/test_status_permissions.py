@@ -265,7 +265,7 @@ async def _work(admin: Client, joe: Client, node: Client, scheduler: Client) -> 
     unsaid = {"allocation": {"devices": {"results": [result(A)]}, "nodeSelector": on_node("n")}}
     status_fields = {"devices": [device(A)]}
 
-    async def told(client: Client, new: dict[str, Any], how: str = "patch") -> list[str]:
+    async def refusals(client: Client, new: dict[str, Any], how: str = "patch") -> list[str]:
         claims = client.of(ResourceClaim)
         new_status = codec.from_value(new, ResourceClaimStatus)
         try:
@@ -280,14 +280,14 @@ async def _work(admin: Client, joe: Client, node: Client, scheduler: Client) -> 
         return []
 
     for how, verb in (("patch", "patch"), ("update", "update"), ("apply", "patch")):
-        assert await told(joe, unsaid, how) == [unbound(JOE, verb)]
+        assert await refusals(joe, unsaid, how) == [unbound(JOE, verb)]
     reason = "can only get individual resources of this type"
-    assert await told(node, unsaid) == [f"{unbound(NODE, 'patch')}: {reason}"]
-    assert await told(scheduler, unsaid) == []
+    assert await refusals(node, unsaid) == [f"{unbound(NODE, 'patch')}: {reason}"]
+    assert await refusals(scheduler, unsaid) == []
     in_default = unspoken(JOE, A, "arbitrary-node:patch").replace('"ns"', '"default"')
-    assert await told(joe, status_fields) == [in_default]
-    assert await told(joe, {}) == []
-    assert await told(admin, status_fields) == []
+    assert await refusals(joe, status_fields) == [in_default]
+    assert await refusals(joe, {}) == []
+    assert await refusals(admin, status_fields) == []
 
 
 async def _applied(claims: Any, applied: ResourceClaim) -> None:

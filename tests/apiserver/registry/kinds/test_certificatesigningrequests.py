@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sampan.apiserver.registry.certificate_rules import find_certificate_error, find_request_error, validate_signer_name
 from tests.apiserver.cluster import Cluster, in_cluster
 from tests.apiserver.every_kind import CSR
-from tests.apiserver.faults import named, told
+from tests.apiserver.validation_errors import messages_of, named
 
 PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 VALUE = named(spec={"signerName": "example.com/s", "usages": ["client auth"], "request": CSR})
@@ -74,7 +74,7 @@ def test_each_path_writes_its_own_part() -> None:
         created = await cluster.make(PATH, {**VALUE, "status": {"conditions": [APPROVED]}})
         assert (created["spec"]["username"], created["status"]) == ("admin", {})
         added = {"status": {"conditions": [APPROVED]}}
-        assert told(await cluster.patch(f"{PATH}/a/status", added)) == [
+        assert messages_of(await cluster.patch(f"{PATH}/a/status", added)) == [
             'status.conditions: Forbidden: updates may not add a condition of type "Approved"'
         ]
         approved = (
@@ -96,7 +96,7 @@ def test_a_certificate_is_issued_once() -> None:
         issued = await cluster.patch(f"{PATH}/a/status", {"status": {"certificate": first}})
         assert issued.code == 200, issued.json
         assert (await cluster.cells(PATH))[0][2:] == ["example.com/s", "admin", "<none>", "Approved,Issued"]
-        assert told(await cluster.patch(f"{PATH}/a/status", {"status": {"certificate": second}})) == [
+        assert messages_of(await cluster.patch(f"{PATH}/a/status", {"status": {"certificate": second}})) == [
             "status.certificate: Forbidden: updates may not modify existing certificate content"
         ]
 

@@ -19,8 +19,8 @@ from sampan.machinery.client.transport import Request as AskedFor
 from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.cluster import Cluster
-from tests.apiserver.faults import told
 from tests.apiserver.in_process_server import asking, run
+from tests.apiserver.validation_errors import messages_of
 from tests.eventually import eventually
 
 PATH = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"
@@ -84,7 +84,7 @@ def test_names_with_and_without_a_signer() -> None:
         changed = await cluster.patch(f"{PATH}/example.com:s:v1", {"spec": {"trustBundle": ANCHOR + OTHER}})
         assert changed.code == 200
         moved = await cluster.patch(f"{PATH}/plain", {"spec": {"signerName": "example.com/s"}})
-        assert told(moved) == [
+        assert messages_of(moved) == [
             'metadata.name: Invalid value: "plain": ClusterTrustBundle for signerName example.com/s must be named '
             "with prefix example.com:s:",
             'spec.signerName: Invalid value: "example.com/s": field is immutable',
@@ -115,7 +115,7 @@ def test_names_with_and_without_a_signer() -> None:
 )
 def test_what_is_refused(value: dict[str, Any], fault: str) -> None:
     async def work(cluster: Cluster) -> None:
-        (message,) = told(await cluster.send("POST", PATH, value))
+        (message,) = messages_of(await cluster.send("POST", PATH, value))
         assert message.startswith(fault)
 
     with_bundles(work)

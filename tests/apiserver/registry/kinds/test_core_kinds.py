@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sampan.machinery.clock import VirtualClock
-from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, one
+from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, one_server
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices"
@@ -23,7 +23,7 @@ Work = Callable[[ApiServer], Awaitable[None]]
 
 def with_server(work: Work, clock: VirtualClock | None = None) -> None:
     async def within() -> None:
-        async with one(clock=clock) as server:
+        async with one_server(clock=clock) as server:
             await work(server)
 
     asyncio.run(within())

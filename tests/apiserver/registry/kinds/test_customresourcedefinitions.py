@@ -6,7 +6,7 @@ import pytest
 
 from tests.apiserver.cluster import Cluster, in_cluster
 from tests.apiserver.every_kind import GOOD
-from tests.apiserver.faults import faults_of_change, faults_of_new
+from tests.apiserver.validation_errors import errors_of_change, errors_of_new
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -91,13 +91,13 @@ SCALE = {"specReplicasPath": "spec", "statusReplicasPath": "", "labelSelectorPat
     ],
 )
 def test_errors_of_new_definitions(value: dict[str, Any], faults: list[str]) -> None:
-    assert faults_of_new(DEFINITIONS, value) == faults
+    assert errors_of_new(DEFINITIONS, value) == faults
 
 
 def test_a_version_that_objects_are_stored_in_must_stay() -> None:
     change = {"spec": {"versions": [{**VERSION, "name": "v2"}]}}
     text = "missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a"
-    faults = faults_of_change(DEFINITIONS, GOOD_ONE, change)
+    faults = errors_of_change(DEFINITIONS, GOOD_ONE, change)
     assert [fault[:80] for fault in faults] == [f'status.storedVersions[0]: Invalid value: "v1": {text}'[:80]]
 
 
@@ -145,12 +145,12 @@ def test_unknown_formats_get_a_warning() -> None:
 )
 def test_groups_of_the_project_need_an_approval(annotation: str, start: str) -> None:
     metadata = {"name": "things.x.k8s.io", "annotations": {"api-approved.kubernetes.io": annotation}}
-    faults = faults_of_new(DEFINITIONS, {**definition(group="x.k8s.io"), "metadata": metadata})
+    faults = errors_of_new(DEFINITIONS, {**definition(group="x.k8s.io"), "metadata": metadata})
     assert [fault[: len(start)] for fault in faults] == ([start] if start else [])
 
 
 def test_api_services() -> None:
-    assert faults_of_new(SERVICES, {**SERVICE, "spec": {**SERVICE["spec"], "caBundle": "aGk="}}) == [
+    assert errors_of_new(SERVICES, {**SERVICE, "spec": {**SERVICE["spec"], "caBundle": "aGk="}}) == [
         'spec.caBundle: Invalid value: "2 bytes": local APIServices may not have a caBundle'
     ]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver.cluster import Cluster, in_cluster
-from tests.apiserver.faults import faults_of_change, faults_of_new, named
+from tests.apiserver.validation_errors import errors_of_change, errors_of_new, named
 
 FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
 SCHEMAS, LEVELS = f"{FLOW}/flowschemas", f"{FLOW}/prioritylevelconfigurations"
@@ -113,7 +113,7 @@ AT, QUEUING = "spec.rules[0]", "spec.limited.limitResponse.queuing"
     ],
 )
 def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[str]) -> None:
-    assert faults_of_new(path, value) == faults
+    assert errors_of_new(path, value) == faults
 
 
 def test_defaults() -> None:
@@ -132,15 +132,15 @@ def test_defaults() -> None:
 
 def test_what_requests_fall_back_on_is_fixed() -> None:
     value = {"metadata": {"name": "catch-all"}, "spec": {**LEVEL, "matchingPrecedence": 10000}}
-    assert faults_of_new(SCHEMAS, value)[0].endswith(": spec of 'catch-all' must equal the fixed value")
+    assert errors_of_new(SCHEMAS, value)[0].endswith(": spec of 'catch-all' must equal the fixed value")
     exempt = {"metadata": {"name": "exempt"}, "spec": {"type": "Exempt", "exempt": {"nominalConcurrencyShares": 5}}}
-    assert faults_of_new(LEVELS, exempt) == []
+    assert errors_of_new(LEVELS, exempt) == []
 
 
 def test_conditions_of_the_status() -> None:
     status = {"status": {"conditions": [{"type": "A", "status": "True"}, {"type": "", "status": "True"}]}}
     value = rules(nonResourceRules=[EVERYTHING])
-    assert faults_of_change(SCHEMAS, value, status, "/status") == ["status.conditions[1].type: Required value"]
+    assert errors_of_change(SCHEMAS, value, status, "/status") == ["status.conditions[1].type: Required value"]
 
 
 def test_a_table_shows_schemas_in_the_order_in_which_they_are_tried() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tests.apiserver.registry.shared_store_servers import ApiServer, one
+from tests.apiserver.registry.shared_store_servers import ApiServer, one_server
 
 NAMESPACES = "/api/v1/namespaces"
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -11,7 +11,7 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 
 def with_server(work: Callable[[ApiServer], Awaitable[None]]) -> None:
     async def within() -> None:
-        async with one() as server:
+        async with one_server() as server:
             await work(server)
 
     asyncio.run(within())

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver.cluster import Cluster, in_cluster
-from tests.apiserver.faults import faults_of_change, faults_of_new, named
+from tests.apiserver.validation_errors import errors_of_change, errors_of_new, named
 
 NETWORKING = "/apis/networking.k8s.io/v1"
 INGRESSES, POLICIES = f"{NETWORKING}/namespaces/ns/ingresses", f"{NETWORKING}/namespaces/ns/networkpolicies"
@@ -97,7 +97,7 @@ def policy(block: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_errors_of_new_objects(where: str, value: dict[str, Any], faults: list[str]) -> None:
-    assert faults_of_new(where, value) == faults
+    assert errors_of_new(where, value) == faults
 
 
 def test_a_change_counts_and_a_status_does_not() -> None:
@@ -114,7 +114,7 @@ def test_a_change_counts_and_a_status_does_not() -> None:
 
 def test_networks_that_a_policy_had_are_not_looked_at_again() -> None:
     change = {"spec": {"egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["nope"]}}]}]}}
-    assert len(faults_of_change(POLICIES, policy({"cidr": "10.0.0.0/8"}), change)) == 1
+    assert len(errors_of_change(POLICIES, policy({"cidr": "10.0.0.0/8"}), change)) == 1
 
 
 @pytest.mark.parametrize(

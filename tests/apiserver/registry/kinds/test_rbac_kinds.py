@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver.cluster import Cluster, in_cluster
-from tests.apiserver.faults import faults_of_new, named
+from tests.apiserver.validation_errors import errors_of_new, named
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLES, CLUSTER_ROLES = f"{RBAC}/namespaces/ns/roles", f"{RBAC}/clusterroles"
@@ -62,7 +62,7 @@ def binding(*subjects: dict[str, Any], kind: str = "ClusterRole") -> dict[str, A
     ],
 )
 def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[str]) -> None:
-    assert faults_of_new(path, value) == faults
+    assert errors_of_new(path, value) == faults
 
 
 @pytest.mark.parametrize("path", [ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS])

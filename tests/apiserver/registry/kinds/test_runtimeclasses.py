@@ -1,7 +1,7 @@
 """Runtime classes: what the recordings do not show."""
 
 from tests.apiserver.cluster import Cluster, in_cluster
-from tests.apiserver.faults import faults_of_new, named
+from tests.apiserver.validation_errors import errors_of_new, named
 
 PATH = "/apis/node.k8s.io/v1/runtimeclasses"
 
@@ -11,7 +11,7 @@ def test_tolerations_are_equal_if_only_their_seconds_differ() -> None:
         {"key": "a", "operator": "Exists", "effect": "NoExecute"},
         {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3},
     ]
-    assert faults_of_new(PATH, named(handler="h", scheduling={"tolerations": twice})) == [
+    assert errors_of_new(PATH, named(handler="h", scheduling={"tolerations": twice})) == [
         'scheduling.tolerations[1]: Duplicate value: {"Key":"a","Operator":"Exists","Value":"","Effect":"NoExecute",'
         '"TolerationSeconds":3}'
     ]

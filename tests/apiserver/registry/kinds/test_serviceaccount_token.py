@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.token_signer import TokenSigner
-from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, one
+from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, one_server
 
 ACCOUNTS = f"{NAMESPACE}/serviceaccounts"
 ISSUER = "https://issuer.example.com"
@@ -30,7 +30,7 @@ def claims_of(
 
     async def work() -> tuple[dict[str, Any], dict[str, Any]]:
         signer = TokenSigner(key_pem=pem(KEY), issuer=ISSUER, extends=extends)
-        async with one(signer=signer, clock=VirtualClock()) as server:
+        async with one_server(signer=signer, clock=VirtualClock()) as server:
             await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
             for path, value in objects:
                 await server.make(path, value)
@@ -83,7 +83,7 @@ def test_a_token_of_a_pod_outlives_what_was_asked_for() -> None:
 
 
 async def test_a_pod_of_another_account() -> None:
-    async with one(signer=TokenSigner(key_pem=pem(KEY), issuer=ISSUER)) as server:
+    async with one_server(signer=TokenSigner(key_pem=pem(KEY), issuer=ISSUER)) as server:
         await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
         spec = {"serviceAccountName": "b", "containers": [{"name": "c", "image": "i"}]}
         await server.make(f"{NAMESPACE}/pods", {"metadata": {"name": "p"}, "spec": spec})
@@ -94,7 +94,7 @@ async def test_a_pod_of_another_account() -> None:
 
 
 async def test_a_server_without_a_key_has_no_tokens() -> None:
-    async with one() as server:
+    async with one_server() as server:
         await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
         assert (await server.ask("POST", f"{ACCOUNTS}/a/token", {"spec": {}}))[0] == 404
 
@@ -109,7 +109,7 @@ def test_keys() -> None:
 
 async def test_a_long_life_is_shortened() -> None:
     signer = TokenSigner(key_pem=pem(KEY), issuer=ISSUER, longest_s=7200)
-    async with one(signer=signer, clock=VirtualClock()) as server:
+    async with one_server(signer=signer, clock=VirtualClock()) as server:
         await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
         responses = [await token(server, {"expirationSeconds": seconds}) for seconds in (7200, 9000)]
         assert [response["spec"]["expirationSeconds"] for response in responses] == [7200, 7200]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sampan.apiserver.registry.allocation import ServiceRanges
-from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, one, several
+from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, one_server, several
 
 SERVICES = f"{NAMESPACE}/services"
 DUAL = ServiceRanges.parse("10.96.0.0/24,fd00::/120")
@@ -20,7 +20,7 @@ def service(name: str = "a", ports: Any = None, **spec: Any) -> dict[str, Any]:
 
 def with_server(work: Callable[[ApiServer], Awaitable[None]], ranges: ServiceRanges | None = None) -> None:
     async def within() -> None:
-        async with one(ranges=ranges) as server:
+        async with one_server(ranges=ranges) as server:
             await work(server)
 
     asyncio.run(within())

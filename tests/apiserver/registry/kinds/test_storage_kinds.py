@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver.cluster import Cluster, in_cluster
-from tests.apiserver.faults import faults_of_change, faults_of_new, named
+from tests.apiserver.validation_errors import errors_of_change, errors_of_new, named
 
 STORAGE = "/apis/storage.k8s.io/v1"
 CLASSES, ATTRIBUTES = f"{STORAGE}/storageclasses", f"{STORAGE}/volumeattributesclasses"
@@ -154,7 +154,7 @@ def attachment(source: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[str]) -> None:
-    assert faults_of_new(path, value) == faults
+    assert errors_of_new(path, value) == faults
 
 
 @pytest.mark.parametrize(
@@ -197,13 +197,13 @@ def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[st
     ],
 )
 def test_errors_of_changes(path: str, value: dict[str, Any], change: dict[str, Any], faults: list[str]) -> None:
-    assert faults_of_change(path, value, change) == faults
+    assert errors_of_change(path, value, change) == faults
 
 
 def test_the_status_of_an_attachment() -> None:
     value = attachment({"persistentVolumeName": "v"})
     bad = {"status": {"attachError": {"message": "m" * 1025, "errorCode": -1}}}
-    assert faults_of_change(ATTACHMENTS, value, bad, "/status") == [
+    assert errors_of_change(ATTACHMENTS, value, bad, "/status") == [
         "status.attachError.message: Too long: may not be more than 262144 bytes",
         "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive",
     ]

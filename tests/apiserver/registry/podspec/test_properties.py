@@ -63,7 +63,7 @@ GOOD_SPECS = st.fixed_dictionaries(
 )
 
 
-def made(spec: dict[str, Any], labels: dict[str, str] | None = None) -> Pod:
+def pod_with(spec: dict[str, Any], labels: dict[str, str] | None = None) -> Pod:
     meta = {"name": "a", "namespace": "default", "labels": labels or {}}
     return codec.from_value({"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": spec}, Pod)
 
@@ -84,10 +84,10 @@ def update(pod: Pod, old: Pod) -> list[str]:
 @settings(max_examples=150)
 @given(values(SPEC), values(SPEC))
 def test_no_spec_of_the_right_types_makes_a_check_fail(spec: dict[str, Any], other: dict[str, Any]) -> None:
-    pod = made(spec)
+    pod = pod_with(spec)
     create(pod)
-    update(made(other), pod)
-    resized = made(other)
+    update(pod_with(other), pod)
+    resized = pod_with(other)
     keep_all_but_resources(resized, pod)
     list(validate_pod_resize(resized, pod, PodValidationOptions(pod.spec, {}, is_pod=True)))
 
@@ -96,13 +96,13 @@ def test_no_spec_of_the_right_types_makes_a_check_fail(spec: dict[str, Any], oth
 @given(values(SPEC), st.lists(values(SPEC.properties["containers"].items), max_size=2))  # type: ignore[arg-type]
 def test_nor_do_containers(spec: dict[str, Any], containers: list[dict[str, Any]]) -> None:
     spec = {**spec, "containers": [CONTAINER, *containers], "initContainers": containers}
-    create(made(spec))
+    create(pod_with(spec))
 
 
 @settings(max_examples=100)
 @given(values(STATUS), values(STATUS))
 def test_no_status_of_the_right_types_makes_a_check_fail(status: dict[str, Any], other: dict[str, Any]) -> None:
-    old = made({"containers": [CONTAINER]})
+    old = pod_with({"containers": [CONTAINER]})
     create(old)
     for value in (status, other):
         new = deepcopy(old)
@@ -117,7 +117,7 @@ def test_no_status_of_the_right_types_makes_a_check_fail(status: dict[str, Any],
 @settings(max_examples=150)
 @given(GOOD_SPECS, LABELS)
 def test_what_is_accepted_stays_as_it_is_on_a_second_put(spec: dict[str, Any], labels: dict[str, str]) -> None:
-    pod = made(spec, labels)
+    pod = pod_with(spec, labels)
     if create(pod):
         return
     again = codec.read(codec.encode(pod), Pod)
@@ -126,4 +126,4 @@ def test_what_is_accepted_stays_as_it_is_on_a_second_put(spec: dict[str, Any], l
 
 
 def test_most_of_the_good_specs_are_good() -> None:
-    assert create(made({"containers": [CONTAINER], "volumes": [{"name": "v"}]})) == []
+    assert create(pod_with({"containers": [CONTAINER], "volumes": [{"name": "v"}]})) == []

@@ -9,7 +9,7 @@ from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE
-from tests.apiserver.pods import CONTAINER, container, faults_of
+from tests.apiserver.pods import CONTAINER, container, errors_of
 
 C0 = "spec.containers[0]"
 LABEL = (
@@ -399,11 +399,11 @@ ALL = {**CONTAINERS, **RESOURCES, **VOLUMES, **SECURITY, **SCHEDULING}
 
 @pytest.mark.parametrize(("spec", "expected"), ALL.values(), ids=ALL.keys())
 def test_errors(spec: dict[str, Any], expected: list[str]) -> None:
-    assert faults_of(spec) == expected
+    assert errors_of(spec) == expected
 
 
 def test_all_errors_come_at_once_and_in_order() -> None:
-    errors = faults_of(
+    errors = errors_of(
         {
             "containers": [{"name": "A"}],
             "volumes": [{"name": "V"}],
@@ -459,21 +459,21 @@ ANNOTATIONS = {
 
 @pytest.mark.parametrize(("annotations", "expected"), ANNOTATIONS.values(), ids=ANNOTATIONS.keys())
 def test_annotations(annotations: dict[str, str], expected: list[str]) -> None:
-    assert faults_of({}, annotations=annotations) == expected
+    assert errors_of({}, annotations=annotations) == expected
 
 
 @pytest.mark.parametrize("cost", ["0", "-7", "2147483647", "-2147483648"])
 def test_good_costs(cost: str) -> None:
-    assert faults_of({}, annotations={"controller.kubernetes.io/pod-deletion-cost": cost}) == []
+    assert errors_of({}, annotations={"controller.kubernetes.io/pod-deletion-cost": cost}) == []
 
 
 def test_field_and_annotation_must_agree() -> None:
     key = "container.apparmor.security.beta.kubernetes.io/c"
     spec = container(securityContext={"appArmorProfile": {"type": "RuntimeDefault"}})
-    assert faults_of(spec, annotations={key: "unconfined"}) == [
+    assert errors_of(spec, annotations={key: "unconfined"}) == [
         f"{C0}.securityContext.appArmorProfile.type: Forbidden: apparmor type in annotation and field must match"
     ]
-    assert faults_of(spec, annotations={key: "runtime/default"}) == []
+    assert errors_of(spec, annotations={key: "runtime/default"}) == []
 
 
 def test_a_template_is_checked_like_a_pod_but_for_what_only_pods_have() -> None:

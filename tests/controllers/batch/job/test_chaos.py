@@ -23,7 +23,7 @@ SPECS: list[dict[str, Any]] = [
 ]
 
 
-def made(number: int, spec: dict[str, Any]) -> Job:
+def numbered_job(number: int, spec: dict[str, Any]) -> Job:
     usual = {"backoffLimit": 1000} if "backoffLimitPerIndex" not in spec else {}
     new_job = job(f"job-{number}", podReplacementPolicy="Failed", **usual, **spec)
     new_job.spec.template.metadata.annotations["hollow.sampan.dev/run"] = "2s..6s"
@@ -82,7 +82,7 @@ async def test_every_pod_counts_once(seed: int) -> None:
         witness = Witness(c)
         task = group.create_task(witness.watch())
         for number, spec in enumerate(SPECS * 2):
-            await c.client.of(Job).create(made(number, spec))
+            await c.client.of(Job).create(numbered_job(number, spec))
         await play(c, random)
         for job in (await c.client.of(Job).list(IN_DEFAULT)).items:
             name, status = job.metadata.name, job.status

@@ -22,12 +22,12 @@ class Kubelet:
 
     def __init__(self, cluster: Cluster, seed: int, *, failures: int) -> None:
         self._jobs, self._random, self._failures = JobCluster(cluster), Random(seed), failures
-        self.seen: dict[str, Pod] = {}
+        self.known_pods: dict[str, Pod] = {}
         self.codes: Counter[int] = Counter()
 
     async def move(self) -> bool:
         pods = await self._jobs.active()
-        self.seen |= {pod.metadata.uid: pod for pod in pods}
+        self.known_pods |= {pod.metadata.uid: pod for pod in pods}
         if not pods:
             return False
         if self._random.random() < 0.4:
@@ -66,14 +66,14 @@ def played(seed: int, job: Job, *, failures: int) -> tuple[Job, Kubelet]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_plain_job(seed: int) -> None:
     done, kubelet = played(seed, job(completions=5, parallelism=3), failures=0)
-    assert len(kubelet.seen) == 5
+    assert len(kubelet.known_pods) == 5
     assert (done.status.succeeded, done.status.failed) == (5, 0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_indexed_job(seed: int) -> None:
     done, kubelet = played(seed, job(completions=5, parallelism=3, completionMode="Indexed"), failures=0)
-    assert sorted(pod.spec.hostname for pod in kubelet.seen.values()) == [f"work-{index}" for index in range(5)]
+    assert sorted(pod.spec.hostname for pod in kubelet.known_pods.values()) == [f"work-{index}" for index in range(5)]
     assert (done.status.completedIndexes, done.status.succeeded, done.status.failed) == ("0-4", 5, 0)
 
 
@@ -82,4 +82,4 @@ def test_an_indexed_job(seed: int) -> None:
 def test_failures_are_counted_once(seed: int, limit: dict[str, Any]) -> None:
     done, kubelet = played(seed, job(completions=4, parallelism=2, **limit), failures=3)
     assert (done.status.succeeded, done.status.failed) == (4, kubelet.codes[1])
-    assert len(kubelet.seen) == 4 + kubelet.codes[1]
+    assert len(kubelet.known_pods) == 4 + kubelet.codes[1]

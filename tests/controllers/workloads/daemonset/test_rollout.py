@@ -18,7 +18,7 @@ def view(owner: DaemonSet, nodes: Sequence[Node], pods: Sequence[Pod]) -> Daemon
     return DaemonSetView(daemon_set=owner, nodes=nodes, placement=placement, pods=by_node(pods), hash="new", now=NOW)
 
 
-def told(changes: DaemonPodChanges) -> tuple[list[str], list[str]]:
+def changed_names(changes: DaemonPodChanges) -> tuple[list[str], list[str]]:
     return changes.nodes, [pod.metadata.name for pod in changes.pods]
 
 
@@ -79,13 +79,13 @@ MANAGED: list[tuple[str, dict[str, Any], list[Node], list[Pod], tuple[list[str],
 def test_one_on_each_node(
     fields: dict[str, Any], nodes: list[Node], pods: list[Pod], expected: tuple[list[str], list[str]]
 ) -> None:
-    assert told(manage(view(daemon_set(**fields), nodes, pods), no_hold)) == expected
+    assert changed_names(manage(view(daemon_set(**fields), nodes, pods), no_hold)) == expected
 
 
 def test_a_failed_pod_that_is_held_is_left_alone() -> None:
     failed = [pod("a", "n1", phase="Failed"), pod("b", "n2", phase="Failed")]
     changes = manage(view(daemon_set(), [node("n1"), node("n2")], failed), {"n1": 7.0, "n2": 3.0}.__getitem__)
-    assert told(changes) == ([], [])
+    assert changed_names(changes) == ([], [])
     assert changes.again_s == 3.0
 
 
@@ -156,7 +156,7 @@ UPDATES: list[tuple[str, dict[str, Any], list[Pod], tuple[list[str], list[str]]]
 
 @pytest.mark.parametrize(("fields", "pods", "expected"), [pytest.param(*case[1:], id=case[0]) for case in UPDATES])
 def test_updates(fields: dict[str, Any], pods: list[Pod], expected: tuple[list[str], list[str]]) -> None:
-    assert told(rolling_update(view(daemon_set(**fields), N3, pods))) == expected
+    assert changed_names(rolling_update(view(daemon_set(**fields), N3, pods))) == expected
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_surge_leaves_a_node_only_when_there_is_as_much_elsewhere(
     new_view = view(daemon_set(surge=1, unavailable=0), nodes, [old("a", "n1"), *elsewhere])
     missing = manage(new_view, no_hold).nodes
     changes = rolling_update(new_view)
-    assert (missing + changes.nodes, told(changes)[1]) == expected
+    assert (missing + changes.nodes, changed_names(changes)[1]) == expected
 
 
 def test_status() -> None:

@@ -17,7 +17,7 @@ from tests.controllers.workloads.scheduler_and_kubelet import active_of, end, pl
 NAMES = ("deployment-controller", "replicaset-controller")
 
 
-async def told(c: Cluster) -> list[str]:
+async def event_reasons(c: Cluster) -> list[str]:
     await c.clock.settle()
     events = (await c.client.of(Event).list_all()).items
     return [f"{event.reason}: {event.message}" for event in events if event.involvedObject.kind == "Deployment"]
@@ -36,7 +36,7 @@ async def test_a_deployment_comes_up() -> None:
                 "deployment.kubernetes.io/revision": "1",
                 "kubernetes.io/change-cause": "first",
             }
-            assert await told(c) == [f"ScalingReplicaSet: Scaled up replica set web-{hash} from 0 to 3"]
+            assert await event_reasons(c) == [f"ScalingReplicaSet: Scaled up replica set web-{hash} from 0 to 3"]
             assert {pod.metadata.labels["pod-template-hash"] for pod in await pods_of(c)} == {hash}
             assert await reason(c, "Available") == "MinimumReplicasUnavailable"
             await play_out(c)
@@ -81,7 +81,7 @@ async def test_a_rolling_update_stays_within_its_limits() -> None:
         assert await reason(c) == "NewReplicaSetAvailable"
         assert (await get(c)).metadata.annotations[REVISION] == "2"
         old, new = (rs.metadata.name for rs in await sets(c))
-        assert (await told(c))[1:] == [
+        assert (await event_reasons(c))[1:] == [
             f"ScalingReplicaSet: Scaled up replica set {new} from 0 to 1",
             f"ScalingReplicaSet: Scaled down replica set {old} from 3 to 2",
             f"ScalingReplicaSet: Scaled up replica set {new} from 1 to 2",
@@ -126,7 +126,7 @@ async def test_rollback_by_annotation() -> None:
         assert deployment.spec.template.spec.containers is not None
         assert deployment.spec.template.spec.containers[0].image == "i:1"
         assert deployment.metadata.annotations == {"kubernetes.io/change-cause": "first", REVISION: "3"}
-        assert 'DeploymentRollback: Rolled back deployment "web" to revision 1' in await told(c)
+        assert 'DeploymentRollback: Rolled back deployment "web" to revision 1' in await event_reasons(c)
 
 
 async def test_a_paused_deployment_is_scaled_and_resumes() -> None:
@@ -277,7 +277,7 @@ async def test_a_replica_set_that_cannot_be_created_is_reported() -> None:
         await quotas.update_status(quota)
         await create(c)
         assert await reason(c) == "ReplicaSetCreateError"
-        assert (await told(c))[0].startswith('ReplicaSetCreateError: Failed to create new replica set "web-')
+        assert (await event_reasons(c))[0].startswith('ReplicaSetCreateError: Failed to create new replica set "web-')
         await quotas.delete("q", "default")
         await c.clock.advance(60)
         await play_out(c)

@@ -39,7 +39,7 @@ def planned(
     )
 
 
-def told(plan: StatefulSetPlan) -> list[str]:
+def step_texts(plan: StatefulSetPlan) -> list[str]:
     return [f"{step.action.name.lower()} {step.pod.metadata.name}" for step in plan.steps]
 
 
@@ -81,7 +81,7 @@ CASES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]], list[str]]] = 
 @pytest.mark.parametrize(("fields", "pods", "expected"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
 def test_order(fields: dict[str, Any], pods: dict[int, dict[str, Any]], expected: list[str]) -> None:
     sset = stateful_set(**fields)
-    assert told(planned(sset, [member(sset, at, **how) for at, how in pods.items()])) == expected
+    assert step_texts(planned(sset, [member(sset, at, **how) for at, how in pods.items()])) == expected
 
 
 TWO: dict[str, Any] = {"revision": "two"}
@@ -108,7 +108,7 @@ UPDATES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]], list[str]]] 
 def test_updates(fields: dict[str, Any], pods: dict[int, dict[str, Any]], expected: list[str]) -> None:
     sset = stateful_set(**fields)
     plan = planned(sset, [member(sset, at, **how) for at, how in pods.items()], update="two")
-    assert told(plan) == expected
+    assert step_texts(plan) == expected
 
 
 @pytest.mark.parametrize(
@@ -147,17 +147,17 @@ def test_what_is_not_as_it_should_be_is_corrected() -> None:
     sset = stateful_set(1, claims=["data"])
     nameless = member(sset, 0)
     del nameless.metadata.labels[POD_NAME_LABEL]
-    assert told(planned(sset, [nameless])) == ["correct web-0"]
+    assert step_texts(planned(sset, [nameless])) == ["correct web-0"]
     bare = member(sset, 0)
     bare.spec.volumes = []
-    assert told(planned(sset, [bare])) == ["correct web-0"]
+    assert step_texts(planned(sset, [bare])) == ["correct web-0"]
 
 
 def test_a_pending_pod_gets_the_claims_it_lacks() -> None:
     sset = stateful_set(2, claims=["data"])
     pending = member(sset, 0, phase="Pending")
-    assert told(planned(sset, [pending])) == ["add_claims web-0"]
-    assert told(planned(sset, [pending], claims=new_claims(sset, pending))) == []
+    assert step_texts(planned(sset, [pending])) == ["add_claims web-0"]
+    assert step_texts(planned(sset, [pending], claims=new_claims(sset, pending))) == []
 
 
 def test_status() -> None:
@@ -184,7 +184,7 @@ def test_an_update_that_reached_everybody_is_over() -> None:
 def test_a_pod_deleted_for_the_update_is_current_no_more() -> None:
     sset = stateful_set(2)
     plan = planned(sset, [member(sset, at) for at in range(2)], update="two")
-    assert told(plan) == ["delete web-1"]
+    assert step_texts(plan) == ["delete web-1"]
     assert (plan.status.currentReplicas, plan.status.updatedReplicas) == (1, 0)
 
 

@@ -80,7 +80,7 @@ async def test_opting_out(node: RealNode) -> None:
         )
         paths = [mount.mountPath for container in created.spec.containers or () for mount in container.volumeMounts]
         assert (paths == [HERE]) is expected[pod], pod
-    listed = {pod: node.said(await node.ended(pod)) for pod in expected}
+    listed = {pod: node.output_of(await node.ended(pod)) for pod in expected}
     assert {pod: names.split() == ["ca.crt", "namespace", "token"] for pod, names in listed.items()} == expected
 
 
@@ -139,4 +139,4 @@ async def test_issuer(node: RealNode) -> None:
         hostNetwork=True,
         hostAliases=[{"ip": "127.0.0.1", "hostnames": [name]}],
     )
-    assert node.said(await node.ended("p")) == f"system:serviceaccount:{node.namespace}:default"
+    assert node.output_of(await node.ended("p")) == f"system:serviceaccount:{node.namespace}:default"

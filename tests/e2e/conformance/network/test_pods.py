@@ -65,11 +65,11 @@ def server(tcp: int = 8080, udp: int = 8081, **more: Any) -> dict[str, Any]:
     return container(command=["python3", "-c", NAMES_ITSELF, str(tcp), str(udp)], readinessProbe=probe, **more)
 
 
-async def asked(node: RealNode, *places: str, **spec: Any) -> list[str]:
+async def fetched(node: RealNode, *places: str, **spec: Any) -> list[str]:
     """What a pod hears from these places."""
     client = container(command=["python3", "-c", ASKS, *places], terminationMessagePolicy="FallbackToLogsOnError")
     await run(node, client, name="client", restartPolicy="Never", **spec)
-    return node.said(await node.ended("client")).split()
+    return node.output_of(await node.ended("client")).split()
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_pods_reach_each_other(cluster: Cluster, way: str, port: int, is_from_th
         addresses = [(await node.when(name, is_ready)).status.podIP for name in names]
         assert len(set(addresses)) == len(NODES)
         places = [f"{way}={address}:{port}" for address in addresses]
-        assert await asked(node, *places, hostNetwork=is_from_the_node) == names
+        assert await fetched(node, *places, hostNetwork=is_from_the_node) == names
 
     namespace = f"reach-{way}-{is_from_the_node}".lower()
     cluster.run(play(cluster, namespace, scenario), timeout_s=120)
@@ -132,7 +132,7 @@ def test_same_port_of_the_host(cluster: Cluster) -> None:
         for name in expected:
             await ready(node, name)
         places = [f"{'udp' if protocol == 'UDP' else 'http'}={host}:{port}" for host, protocol, _ in expected.values()]
-        assert await asked(node, *places, hostNetwork=True) == list(expected)
+        assert await fetched(node, *places, hostNetwork=True) == list(expected)
 
     cluster.run(play(cluster, "host-port", scenario), timeout_s=120)
 
@@ -156,7 +156,7 @@ def test_own_name_in_the_hosts_file(cluster: Cluster) -> None:
         script = f"getent -s files hosts {whole}; getent -s files hosts dns-querier-1; hostname -f"
         await node.start(script, hostname="dns-querier-1", subdomain="dns-test-service")
         pod = await node.ended("p")
-        by_name, by_short_name, output = node.said(pod).splitlines()
+        by_name, by_short_name, output = node.output_of(pod).splitlines()
         assert by_name.split() == by_short_name.split() == [pod.status.podIP, whole, "dns-querier-1"]
         assert output == whole
 

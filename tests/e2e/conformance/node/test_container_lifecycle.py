@@ -22,7 +22,7 @@ async def server(node: RealNode) -> str:
 
 
 async def was_asked(node: RealNode) -> None:
-    assert node.said(await node.ended("server")) == "asked"
+    assert node.output_of(await node.ended("server")) == "asked"
 
 
 def asking(address: str) -> dict[str, Any]:

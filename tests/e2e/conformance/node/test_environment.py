@@ -173,7 +173,7 @@ async def test_uid(node: RealNode) -> None:
     """[sig-node] Downward API should provide pod UID as env vars [NodeConformance] [Conformance]"""
     name = await node.start("echo $UID_OF_POD", container={"env": variables(UID_OF_POD=field("metadata.uid"))})
     pod = await node.ended(name)
-    assert node.said(pod) == pod.metadata.uid
+    assert node.output_of(pod) == pod.metadata.uid
 
 
 @together

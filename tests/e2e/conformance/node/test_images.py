@@ -53,7 +53,7 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def said(cluster: Cluster, namespace: str, **fields: Any) -> str:
+def event_message(cluster: Cluster, namespace: str, **fields: Any) -> str:
     """By a container of the image."""
     result: list[str] = []
 
@@ -72,27 +72,27 @@ def said(cluster: Cluster, namespace: str, **fields: Any) -> str:
 def test_defaults_of_the_image(cluster: Cluster) -> None:
     """[sig-node] Containers should use the image defaults if command and args are blank [NodeConformance]
     [Conformance]"""
-    assert said(cluster, "blank") == "default args"
+    assert event_message(cluster, "blank") == "default args"
 
 
 def test_other_arguments(cluster: Cluster) -> None:
     """[sig-node] Containers should be able to override the image's default arguments (container cmd) [NodeConformance]
     [Conformance]"""
-    assert said(cluster, "args", args=["override", "arguments"]) == "override arguments"
+    assert event_message(cluster, "args", args=["override", "arguments"]) == "override arguments"
 
 
 def test_other_command(cluster: Cluster) -> None:
     """[sig-node] Containers should be able to override the image's default command (container entrypoint)
     [NodeConformance] [Conformance]"""
     command = ["/bin/sh", "-c", 'echo "command $# $*" > /dev/termination-log']
-    assert said(cluster, "command", command=command) == "command 0"
+    assert event_message(cluster, "command", command=command) == "command 0"
 
 
 def test_other_command_and_arguments(cluster: Cluster) -> None:
     """[sig-node] Containers should be able to override the image's default command and arguments [NodeConformance]
     [Conformance]"""
     command = ["/bin/sh", "-c", 'echo "both $0 $*" > /dev/termination-log']
-    assert said(cluster, "both", command=command, args=["override", "arguments"]) == "both override arguments"
+    assert event_message(cluster, "both", command=command, args=["override", "arguments"]) == "both override arguments"
 
 
 def test_volume_of_an_image(cluster: Cluster) -> None:
@@ -105,12 +105,12 @@ def test_volume_of_an_image(cluster: Cluster) -> None:
         async with serving(registry) as address:
             script = "cat /volume/data.json; echo; cat /volume/etc/os-release; echo; touch /volume/new 2>&1 || echo no"
             for name in ("first", "second"):
-                requests = len(registry.asked)
+                requests = len(registry.requests)
                 source = {"reference": f"{address}/kitten:1", "pullPolicy": "Always"}
                 output = await node.output(script, {"name": "volume", "image": source}, name=name)
                 assert output.splitlines()[:2] == ["kitten.jpg", "Alpine"]
                 assert output.splitlines()[-1] == "no"
-                assert "/v2/kitten/manifests/1" in registry.asked[requests:], "always means always"
+                assert "/v2/kitten/manifests/1" in registry.requests[requests:], "always means always"
 
     cluster.run(play(cluster, "volume", scenario), timeout_s=100)
 

@@ -161,7 +161,7 @@ def _served(cluster: Cluster, node: RealNode) -> None:
     cluster.run(has_endpoints(), timeout_s=40)
 
 
-async def _asked(cluster: Cluster, node: RealNode, paths: list[str], methods: tuple[str, ...]) -> list[Any]:
+async def _replies(cluster: Cluster, node: RealNode, paths: list[str], methods: tuple[str, ...]) -> list[Any]:
     """What each path answers to each method."""
     replies = []
     async with _session() as session:
@@ -190,9 +190,9 @@ async def _asked(cluster: Cluster, node: RealNode, paths: list[str], methods: tu
 def test_every_method(cluster: Cluster, node: RealNode, tail: str) -> None:
     _served(cluster, node)
     paths = [f"pods/p/proxy{tail}", f"services/s:web/proxy{tail}"]
-    replies = asyncio.run(_asked(cluster, node, paths, _METHODS))
+    replies = asyncio.run(_replies(cluster, node, paths, _METHODS))
     assert replies == [(200, "" if method == "HEAD" else f"{method} {tail}") for _ in paths for method in _METHODS]
-    bare = asyncio.run(_asked(cluster, node, ["pods/p/proxy", "services/s:web/proxy"], ("GET",)))
+    bare = asyncio.run(_replies(cluster, node, ["pods/p/proxy", "services/s:web/proxy"], ("GET",)))
     assert [status for status, _ in bare] == [301, 301]
 
 
@@ -201,5 +201,5 @@ def test_names_and_numbers_of_ports(cluster: Cluster, node: RealNode) -> None:
     _served(cluster, node)
     names = ("services/s:web", "services/http:s:web", "services/s:80", "services/http:s:80")
     pods = ("pods/p", "pods/p:8080", "pods/http:p:8080")
-    replies = asyncio.run(_asked(cluster, node, [f"{name}/proxy/x" for name in (*names, *pods)], ("GET",)))
+    replies = asyncio.run(_replies(cluster, node, [f"{name}/proxy/x" for name in (*names, *pods)], ("GET",)))
     assert replies == [(200, "GET /x")] * 7

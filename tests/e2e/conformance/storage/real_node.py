@@ -63,7 +63,7 @@ class RealNode:
 
     async def output(self, script: str, *volumes: Volume, **options: Any) -> str:
         """What a pod's script prints, once the pod has succeeded."""
-        return self.said(await self.ended(await self.start(script, *volumes, **options)))
+        return self.output_of(await self.ended(await self.start(script, *volumes, **options)))
 
     async def start(
         self,
@@ -95,10 +95,10 @@ class RealNode:
 
     async def ended(self, name: str) -> Pod:
         pod = await self.when(name, lambda pod: pod.status.phase in _ENDED)
-        assert pod.status.phase == "Succeeded", self.said(pod)
+        assert pod.status.phase == "Succeeded", self.output_of(pod)
         return pod
 
-    def said(self, pod: Pod) -> str:
+    def output_of(self, pod: Pod) -> str:
         """By its containers, as they ended."""
         states = [status.state.terminated for status in pod.status.containerStatuses if status.state is not None]
         return "".join(state.message for state in states if state is not None).strip()
@@ -148,7 +148,7 @@ class Batch:
     async def _play(self, cluster: Cluster, scenarios: Sequence[Scenario]) -> None:
         limit = asyncio.Semaphore(_AT_A_TIME)
 
-        async def one(number: int, scenario: Scenario) -> None:
+        async def run_scenario(number: int, scenario: Scenario) -> None:
             async with limit:
                 try:
                     await play(cluster, f"test-{number}", scenario)
@@ -158,7 +158,7 @@ class Batch:
 
         async with asyncio.TaskGroup() as group:
             for number, scenario in enumerate(scenarios):
-                group.create_task(one(number, scenario))
+                group.create_task(run_scenario(number, scenario))
 
 
 async def play(cluster: Cluster, namespace: str, scenario: Scenario) -> None:

@@ -68,7 +68,7 @@ async def is_updated(node: RealNode, make: Make) -> None:
     script = 'until [ "$(cat /v/data-1)" = value-9 ] && [ ! -e /v/data-3 ]; do sleep 0.1; done; cat /v/data-1'
     await node.running(await node.start(script, make("m")))
     await node.change(ConfigMap, "m", data={"data-1": "value-9", "data-3": None})
-    assert node.said(await node.ended("p")) == "value-9"
+    assert node.output_of(await node.ended("p")) == "value-9"
 
 
 async def follows_optional_ones(node: RealNode, make: Make) -> None:
@@ -84,7 +84,7 @@ async def follows_optional_ones(node: RealNode, make: Make) -> None:
     await node.remove(ConfigMap, "del")
     await node.change(ConfigMap, "upd", data={"data-1": None, "data-3": "value-3"})
     await node.config_map("create", data={"data-1": "value-1"})
-    assert node.said(await node.ended("p")) == "value-3value-1"
+    assert node.output_of(await node.ended("p")) == "value-3value-1"
 
 
 @together

@@ -50,7 +50,7 @@ async def is_updated(node: RealNode, make: Make, what: str) -> None:
     metadata = {what: {"key1": "value1", "key2": "value2"}}
     await node.running(await node.start(script, make(item), metadata=metadata))
     await node.change(Pod, "p", metadata={what: {"key3": "value3"}})
-    lines = node.said(await node.ended("p")).splitlines()
+    lines = node.output_of(await node.ended("p")).splitlines()
     assert [line for line in lines if line.startswith("key")] == ['key1="value1"', 'key2="value2"', 'key3="value3"']
 
 

@@ -140,4 +140,4 @@ async def test_wrappers_of_many_config_maps(node: RealNode) -> None:
         await node.config_map(f"m-{number}", data={"data-1": f"value-{number}"})
     names = [await node.start("cat /m-*/data-1 | wc -c", *volumes, name=f"p-{number}") for number in range(5)]
     for name in names:
-        assert node.said(await node.ended(name)) == str(sum(len(f"value-{number}") for number in range(50)))
+        assert node.output_of(await node.ended(name)) == str(sum(len(f"value-{number}") for number in range(50)))

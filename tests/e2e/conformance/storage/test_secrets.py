@@ -76,7 +76,7 @@ async def follows_optional_ones(node: RealNode, make: Make) -> None:
     await node.remove(Secret, "del")
     await node.change(Secret, "upd", data={"data-1": None}, stringData={"data-3": "value-3"})
     await node.secret("create", stringData={"data-1": "value-1"})
-    assert node.said(await node.ended("p")) == "value-3value-1"
+    assert node.output_of(await node.ended("p")) == "value-3value-1"
 
 
 @together

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def directory(tmp_path: Path) -> Iterator[Path]:
     """With a disk for the kubelet's data, and one for images."""
     disks = [tmp_path / name for name in ("kubelet", "images")]
     for disk in disks:
@@ -144,14 +144,14 @@ async def dead_containers_go(client: Client, kubelet: Kubelet) -> None:
     assert done.metadata.uid not in kubelet.runtime.known_pods()
 
 
-async def test_pods_that_keep_too_much_go_and_the_disk_is_cleared(folder: Path) -> None:
+async def test_pods_that_keep_too_much_go_and_the_disk_is_cleared(directory: Path) -> None:
     """The images have no disk of their own as far as the kubelet knows: what is dead is cleared first."""
 
     line = Line()
     async with Cluster(components=("apiserver", "controllers")) as cluster:
         line.open(cluster.assembly.transport)
         async with real_node(
-            folder,
+            directory,
             line,
             runtime="oci",
             eviction_hard={"nodefs.available": "24Mi"},
@@ -164,19 +164,19 @@ async def test_pods_that_keep_too_much_go_and_the_disk_is_cleared(folder: Path) 
             await line.cut()
 
 
-def test_images_that_nobody_uses_go_when_their_disk_fills_up(folder: Path) -> None:
+def test_images_that_nobody_uses_go_when_their_disk_fills_up(directory: Path) -> None:
     large = MadeImage({"large": Random(1).randbytes(40 * MIB)}, pack=lambda data: data)
-    load(ImageStore(folder / "images"), docker_archive(folder / "a.tar", large, "large:1"), now=1)
-    pulled = ImagePullRecords(folder / "kubelet")
+    load(ImageStore(directory / "images"), docker_archive(directory / "a.tar", large, "large:1"), now=1)
+    pulled = ImagePullRecords(directory / "kubelet")
     pulled.write(large.id, updated_record(None, large.id, "large:1", [], 1))
 
     async def main() -> None:
         line = Line()
         async with real_node(
-            folder,
+            directory,
             line,
             runtime="oci",
-            images=folder / "images",
+            images=directory / "images",
             image_gc_high=50,
             image_gc_low=40,
             image_min_age_s=0.0,
@@ -190,5 +190,5 @@ def test_images_that_nobody_uses_go_when_their_disk_fills_up(folder: Path) -> No
             await eventually(lambda: pulled.read(large.id) is None)  # what is known of it goes with it
 
     asyncio.run(main())
-    about = os.statvfs(folder / "images")
+    about = os.statvfs(directory / "images")
     assert about.f_bavail * about.f_frsize > 50 * MIB

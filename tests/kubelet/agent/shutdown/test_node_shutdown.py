@@ -89,10 +89,10 @@ async def scenario(client: Client, kubelet: Kubelet, machine: LogindService) -> 
     await machine.announce_shutdown(False)
     assert await ready(client, "True") == "kubelet is posting ready status"
     await eventually(machine.has_lock)
-    await told(client)
+    await check_node_status(client)
 
 
-async def told(client: Client) -> None:
+async def check_node_status(client: Client) -> None:
     expected = {f"Shutdown manager detected shutdown {what}" for what in ("event", "cancellation")}
 
     async def are_recorded() -> bool:

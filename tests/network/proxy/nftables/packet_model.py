@@ -51,7 +51,7 @@ class Packet:
 class Outcome:
     """What happens to a packet: drop, reject, or pass to a destination."""
 
-    verdict: str
+    statement: str
     destination: str = ""
     port: int = 0
     is_masqueraded: bool = False
@@ -59,7 +59,7 @@ class Outcome:
 
 class _Stop(Exception):
     def __init__(self, statement: str) -> None:
-        self.verdict = statement
+        self.statement = statement
 
 
 @dataclass
@@ -156,9 +156,9 @@ class Model:
             if is_output or not is_delivered:
                 self._hook("postrouting", packet, choose)
         except _Stop as stop:
-            if stop.verdict == "masquerade":
+            if stop.statement == "masquerade":
                 return Outcome("pass", packet.destination, packet.port, is_masqueraded=True)
-            return Outcome(stop.verdict)
+            return Outcome(stop.statement)
         return Outcome("pass", packet.destination, packet.port)
 
     def _hook(self, hook: str, packet: Packet, choose: Choose) -> Packet:
@@ -200,7 +200,7 @@ class Model:
                 return packet, result, False
         return packet, "", False
 
-    def _verdict(self, statement: str | None) -> str | bool:
+    def _continue(self, statement: str | None) -> str | bool:
         if statement is None:
             return False
         if statement in ("drop", "reject", "masquerade"):
@@ -250,9 +250,9 @@ _LANGUAGE: list[tuple[str, Callable[[Model, re.Match[str], Packet, Choose], _Res
     ),
     (
         r"ip6? daddr \. meta l4proto \. th dport vmap @(\S+)",
-        lambda m, g, p, c: m._verdict(m.sets[g[1]].get(_destination_key(p))),
+        lambda m, g, p, c: m._continue(m.sets[g[1]].get(_destination_key(p))),
     ),
-    (r"meta l4proto \. th dport vmap @(\S+)", lambda m, g, p, c: m._verdict(m.sets[g[1]].get(_port_key(p)))),
+    (r"meta l4proto \. th dport vmap @(\S+)", lambda m, g, p, c: m._continue(m.sets[g[1]].get(_port_key(p)))),
     (r"ip6? (saddr|daddr) @(\S+)", lambda m, g, p, c: _side(p, g[1]) in m.sets[g[2]]),
     (r"ip6? (saddr|daddr) != \{ ([^}]*) \}", lambda m, g, p, c: not m._is_in(_side(p, g[1]), g[2])),
     (r"ip6? (saddr|daddr) \{ ([^}]*) \}", lambda m, g, p, c: m._is_in(_side(p, g[1]), g[2])),
@@ -261,8 +261,8 @@ _LANGUAGE: list[tuple[str, Callable[[Model, re.Match[str], Packet, Choose], _Res
     (r"mark and (0x\w+) != 0", lambda m, g, p, c: bool(p.mark & int(g[1], 16))),
     (r"mark set mark or (0x\w+)", lambda m, g, p, c: replace(p, mark=p.mark | int(g[1], 16))),
     (r"mark set mark xor (0x\w+)", lambda m, g, p, c: replace(p, mark=p.mark ^ int(g[1], 16))),
-    (r"masquerade fully-random", lambda m, g, p, c: m._verdict("masquerade")),
-    (r"(drop|reject)", lambda m, g, p, c: m._verdict(g[1])),
+    (r"masquerade fully-random", lambda m, g, p, c: m._continue("masquerade")),
+    (r"(drop|reject)", lambda m, g, p, c: m._continue(g[1])),
     (r"((?:goto|jump) \S+)", lambda m, g, p, c: g[1]),
     (r"update @(\S+) \{ ip6? saddr \}", lambda m, g, p, c: _update(m, g[1], p)),
     (r"dnat to (\[\S+\]|[\d.]+):(\d+)", lambda m, g, p, c: _dnat(p, g[1], g[2])),
@@ -270,5 +270,5 @@ _LANGUAGE: list[tuple[str, Callable[[Model, re.Match[str], Packet, Choose], _Res
         r"dnat ip6? addr \. port to numgen random mod (\d+) map \{ ([^}]*) \}",
         lambda m, g, p, c: _dnat(p, *_pairs(g[2])[c(int(g[1]))][1].split(" . ")),
     ),
-    (r"numgen random mod (\d+) vmap \{ ([^}]*) \}", lambda m, g, p, c: m._verdict(_pairs(g[2])[c(int(g[1]))][1])),
+    (r"numgen random mod (\d+) vmap \{ ([^}]*) \}", lambda m, g, p, c: m._continue(_pairs(g[2])[c(int(g[1]))][1])),
 ]

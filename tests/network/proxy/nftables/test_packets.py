@@ -77,7 +77,7 @@ def test_a_client_stays_with_its_endpoint(family: str) -> None:
     count = 0
     for packet in packets(world, family):
         for outcome, after in model.branches(packet):
-            if outcome.verdict == "pass" and outcome.destination != packet.destination:
+            if outcome.statement == "pass" and outcome.destination != packet.destination:
                 count += 1
                 assert after.outcomes(packet) == {outcome}
     assert count > 10
@@ -96,7 +96,7 @@ def test_masquerade_of_everything() -> None:
         for packet in packets(world, "IPv4")
         if packet.destination.startswith("10.96.")
         for outcome in model.outcomes(packet)
-        if outcome.verdict == "pass"
+        if outcome.statement == "pass"
     ]
     assert translated
     assert all(outcome.is_masqueraded for outcome in translated)

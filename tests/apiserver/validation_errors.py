@@ -6,7 +6,7 @@ from tests.apiserver.cluster import Cluster, in_cluster
 from tests.apiserver.in_process_server import Reply
 
 
-def told(reply: Reply) -> list[str]:
+def messages_of(reply: Reply) -> list[str]:
     """The causes of a refusal; none if the request was granted."""
     if reply.code in (200, 201):
         return []
@@ -14,24 +14,24 @@ def told(reply: Reply) -> list[str]:
     return [f"{cause.get('field', '')}: {cause['message']}" for cause in reply.json["details"]["causes"]]
 
 
-def faults_of_new(path: str, value: dict[str, Any]) -> list[str]:
+def errors_of_new(path: str, value: dict[str, Any]) -> list[str]:
     """Of an object that somebody tries to create."""
     errors: list[str] = []
 
     async def work(cluster: Cluster) -> None:
-        errors.extend(told(await cluster.send("POST", f"{path}?dryRun=All", value)))
+        errors.extend(messages_of(await cluster.send("POST", f"{path}?dryRun=All", value)))
 
     in_cluster(work)
     return errors
 
 
-def faults_of_change(path: str, value: dict[str, Any], change: dict[str, Any], part: str = "") -> list[str]:
+def errors_of_change(path: str, value: dict[str, Any], change: dict[str, Any], part: str = "") -> list[str]:
     """Of a merge patch of an object that was created as it is given."""
     errors: list[str] = []
 
     async def work(cluster: Cluster) -> None:
         created = await cluster.make(path, value)
-        errors.extend(told(await cluster.patch(f"{path}/{created['metadata']['name']}{part}", change)))
+        errors.extend(messages_of(await cluster.patch(f"{path}/{created['metadata']['name']}{part}", change)))
 
     in_cluster(work)
     return errors
