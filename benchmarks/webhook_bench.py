@@ -18,7 +18,7 @@ from benchmarks.writes_bench import JSON, cpu_us, make_call
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
 from sampan.apiserver.webhooks.client import WebhookClients
-from sampan.cli.server_process import run_loop
+from sampan.cli.local_cluster.server_process import run_loop
 from tests.apiserver.in_process_server import asking
 from tests.apiserver.webhook_server import json_patch, webhook_server
 

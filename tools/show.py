@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from sampan.cli import rootless
-from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir
 from sampan.cli.flags.nodes import usable
+from sampan.cli.local_cluster import rootless
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running, cluster_dir
 
 SAMPAN = str(Path(sys.executable).with_name("sampan"))
 USUAL_PORT = 6443

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sampan.cli.cluster_dir import ClusterDir
 from sampan.cli.joined_node import JoinedNodeFiles, cluster_dns, node_addresses
+from sampan.cli.local_cluster.cluster_dir import ClusterDir
 from sampan.cluster.join.discovery import JoinError
 from sampan.cluster.join.record import JoinRecord
 

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sampan import __version__
-from sampan.cli.cluster_dir import ClusterDir
-from sampan.cli.data_version import read_version, write_version
+from sampan.cli.local_cluster.cluster_dir import ClusterDir
+from sampan.cli.local_cluster.data_version import read_version, write_version
 from sampan.cli.main import cli
 from sampan.cli.upgrade import notes_since
 

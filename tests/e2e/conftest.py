@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.machine import calibration
-from sampan.cli.server_process import COLLECTED_AFTER
+from sampan.cli.local_cluster.server_process import COLLECTED_AFTER
 from sampan.machinery import loop_watchdog
 from tests.e2e.kubectl.command import Kubectl, find
 

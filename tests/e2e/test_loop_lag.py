@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.machine import calibration
 from sampan.api.codec import protobuf
-from sampan.cli.server_process import COLLECTED_AFTER
+from sampan.cli.local_cluster.server_process import COLLECTED_AFTER
 from sampan.testing import Cluster
 from tests.apiserver.http.wire import Wire, request
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import click
 
-from sampan.cli.cluster_dir import running_cluster_options, selected_cluster
 from sampan.cli.failures import CliError
+from sampan.cli.local_cluster.cluster_dir import running_cluster_options, selected_cluster
 from sampan.machinery.client import kubeconfig
 from sampan.machinery.client.access import Access, AccessError
 

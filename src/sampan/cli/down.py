@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
-from sampan.cli.abandoned_nodes import stop_abandoned_nodes
-from sampan.cli.cluster_dir import ClusterDir, cluster_dir, cluster_options
 from sampan.cli.failures import CliError
+from sampan.cli.local_cluster.abandoned_nodes import stop_abandoned_nodes
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, cluster_options
 from sampan.cluster import kubeconfig
 from sampan.runtimes.names import OCI
 
@@ -40,7 +40,7 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
     if note is not None and note.merged_kubeconfig:  # what a process that was killed has left
         kubeconfig.unmerge(Path(note.merged_kubeconfig), note.name)
     if os.geteuid() != 0 and _has_containers(where):
-        from sampan.cli import rootless
+        from sampan.cli.local_cluster import rootless
 
         if rootless.is_possible():  # some files belong to other users of the user namespace
             call = partial(_finish, where, name, delete=delete, stopped=stopped)

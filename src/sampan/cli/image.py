@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from sampan.cli.cluster_dir import ClusterDir, running_cluster_options, selected_cluster
 from sampan.cli.command_aliases import AliasGroup
 from sampan.cli.failures import CliError
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, running_cluster_options, selected_cluster
 from sampan.runtimes.images import BadReference, ImageStore, ImageUnknown, parse_reference
 from sampan.runtimes.images.manifests import BadImage
 

@@ -14,13 +14,13 @@ import click
 import msgspec
 
 from sampan.api import names
-from sampan.cli import detach
-from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
 from sampan.cli.doctor import finding_text
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
+from sampan.cli.local_cluster import detached_process
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
+from sampan.cli.local_cluster.server_process import run_loop, set_up_logs
 from sampan.cli.node import labels_of
-from sampan.cli.server_process import run_loop, set_up_logs
 from sampan.cluster.join.record import JoinRecord, read_record, write_record
 from sampan.network.mesh.config import BACKENDS
 from sampan.runtimes.names import AUTO, HOLLOW, RUNTIMES
@@ -99,7 +99,7 @@ def command(**options: Any) -> None:
     record = _prepare(where, options)
     if options["is_detached"]:
         words = ["join", "--no-detach", "--data-dir", str(where.path), "--name", options["name"]]
-        note = detach.start(where, [*words, "-v", str(options["verbosity"])])
+        note = detached_process.start(where, [*words, "-v", str(options["verbosity"])])
         _report(note, time.monotonic() - began)
         click.echo(f"  log    {where.log}")
         return

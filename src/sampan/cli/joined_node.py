@@ -15,11 +15,11 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sampan.cli.cluster_dir import ClusterDir, Running
-from sampan.cli.component_port import tls_of
-from sampan.cli.kubelet_access import KubeletIdentity, keep_client_certificate, keep_serving_certificate
-from sampan.cli.listen_addresses import host_port
-from sampan.cli.server_process import on_signals
+from sampan.cli.components.component_port import tls_of
+from sampan.cli.components.kubelet_access import KubeletIdentity, keep_client_certificate, keep_serving_certificate
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
+from sampan.cli.local_cluster.listen_addresses import host_port
+from sampan.cli.local_cluster.server_process import on_signals
 from sampan.cluster.abandoned_node import root_cgroup_of
 from sampan.cluster.cluster_cidrs import own_pod_cidr
 from sampan.cluster.cluster_config import KUBELET, PROXY

@@ -6,8 +6,8 @@ import shlex
 
 import click
 
-from sampan.cli.cluster_dir import running_cluster_options, selected_cluster
 from sampan.cli.failures import CliError
+from sampan.cli.local_cluster.cluster_dir import running_cluster_options, selected_cluster
 
 
 @click.command("kubeconfig")

@@ -8,12 +8,12 @@ from typing import TypeVar
 
 import click
 
-from sampan.cli.abandoned_nodes import stop_abandoned_nodes
-from sampan.cli.cluster_dir import ClusterDir, cluster_dir, cluster_options
 from sampan.cli.down import stop
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.joined_node import JoinedNode, JoinedNodeFiles
+from sampan.cli.local_cluster.abandoned_nodes import stop_abandoned_nodes
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, cluster_options
 from sampan.cluster.join.departure import delete_node, drain
 from sampan.cluster.join.discovery import JoinError
 from sampan.cluster.join.record import JoinRecord, read_record

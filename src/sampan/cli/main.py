@@ -38,15 +38,15 @@ COMMANDS = {
     "docs": ("sampan.cli.docs", "Show the documentation that is installed."),
     "help": ("sampan.cli.help", "Show the help of a command, or a topic."),
     "completion": ("sampan.cli.completion", "Print a completion script for a shell."),
-    "kube-apiserver": ("sampan.cli.kube_apiserver", "Run only the API server."),
+    "kube-apiserver": ("sampan.cli.components.kube_apiserver", "Run only the API server."),
     "kube-controller-manager": (
-        "sampan.cli.kube_controller_manager",
+        "sampan.cli.components.kube_controller_manager",
         "Run only the controllers.",
     ),
-    "kubelet": ("sampan.cli.kubelet", "Run only the kubelet of this machine."),
-    "kube-dns": ("sampan.cli.kube_dns", "Run only the DNS server of this machine."),
-    "kube-scheduler": ("sampan.cli.kube_scheduler", "Run only the scheduler."),
-    "kube-proxy": ("sampan.cli.kube_proxy", "Run only the service proxy of this machine."),
+    "kubelet": ("sampan.cli.components.kubelet", "Run only the kubelet of this machine."),
+    "kube-dns": ("sampan.cli.components.kube_dns", "Run only the DNS server of this machine."),
+    "kube-scheduler": ("sampan.cli.components.kube_scheduler", "Run only the scheduler."),
+    "kube-proxy": ("sampan.cli.components.kube_proxy", "Run only the service proxy of this machine."),
     "kubectl": ("sampan.cli.kubectl", "Work with a cluster: kubectl in Python."),
 }
 

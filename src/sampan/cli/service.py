@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
 from sampan.cli.failures import CliError
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
 from sampan.cli.systemd_unit import MARK, ServiceSettings, unit_text
 from sampan.machinery.private_files import write_private
 
@@ -156,7 +156,7 @@ def _settings(where: ClusterDir, name: str, is_user: bool, up_flags: Sequence[st
 
 def _runs_containers(where: ClusterDir, up_flags: Sequence[str]) -> bool:
     """Whether the nodes of the cluster need rights on the machine, which a hardened service lacks."""
-    from sampan.cli.remembered_flags import read_flags
+    from sampan.cli.local_cluster.remembered_flags import read_flags
     from sampan.cli.up import command as up
 
     with up.make_context("sampan up", list(up_flags)) as context:

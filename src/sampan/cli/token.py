@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 import click
 
 from sampan.api.types.core_v1 import Secret
-from sampan.cli.cluster_dir import running_cluster_options, selected_cluster
 from sampan.cli.command_aliases import AliasGroup
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.kubectl.columns import aligned
+from sampan.cli.local_cluster.cluster_dir import running_cluster_options, selected_cluster
 from sampan.cluster.join import grants
 from sampan.cluster.join.token import (
     AUTHENTICATION,

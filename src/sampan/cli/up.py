@@ -18,9 +18,6 @@ import click
 from sampan.apiserver.bootstrap import first_address
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
-from sampan.cli import detach, rootless
-from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
-from sampan.cli.data_version import check_version, write_version
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.api_server import BIND_LOCALLY, server_config, server_options
@@ -33,17 +30,20 @@ from sampan.cli.flags.scheduler import scheduler_options, scheduler_settings
 from sampan.cli.flags.store import store_config
 from sampan.cli.flags.table import add_flags, switch
 from sampan.cli.help_groups import GroupedCommand
-from sampan.cli.listen_addresses import (
+from sampan.cli.local_cluster import detached_process, rootless
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
+from sampan.cli.local_cluster.data_version import check_version, write_version
+from sampan.cli.local_cluster.listen_addresses import (
     certificate_names,
     kubelet_address,
     server_addresses,
 )
-from sampan.cli.ready_report import print_ready, ready_text, running_note
-from sampan.cli.remembered_flags import SECURE_PORT, RememberedFlags
-from sampan.cli.rootless import OuterProcess
-from sampan.cli.server_process import leave, serve, set_up_logs
-from sampan.cli.start_progress import PrintedProgress, process_start
-from sampan.cli.sudo_user import hand_over, sudo_user
+from sampan.cli.local_cluster.ready_report import print_ready, ready_text, running_note
+from sampan.cli.local_cluster.remembered_flags import SECURE_PORT, RememberedFlags
+from sampan.cli.local_cluster.rootless import OuterProcess
+from sampan.cli.local_cluster.server_process import leave, serve, set_up_logs
+from sampan.cli.local_cluster.start_progress import PrintedProgress, process_start
+from sampan.cli.local_cluster.sudo_user import hand_over, sudo_user
 from sampan.cluster import kubeconfig
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import APISERVER, COMPONENTS, KUBELET, ClusterConfig, StoreConfig
@@ -258,8 +258,8 @@ def _detached(where: ClusterDir, undo: Callable[[], None], *, shows_steps: bool)
     lock.release()
     where.remove_note()
     try:
-        return detach.fork(where, shows_steps=shows_steps)
-    except detach.Failed:
+        return detached_process.fork(where, shows_steps=shows_steps)
+    except detached_process.Failed:
         if lock.acquire():
             undo()
             lock.release()

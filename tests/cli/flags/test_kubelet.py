@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.cli import kubelet
+from sampan.cli.components import kubelet
 from sampan.cli.failures import CliError
 from sampan.cli.flags.kubelet import agent_config, flags_file, read_config, settings
 from sampan.kubelet.agent.config import HARD_EVICTION, ShutdownGroup

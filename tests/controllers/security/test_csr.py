@@ -9,7 +9,7 @@ from cryptography import x509
 from sampan.api import times
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.apiserver.request.call import UserInfo
-from sampan.cli import kube_controller_manager
+from sampan.cli.components import kube_controller_manager
 from sampan.cli.failures import CliError
 from sampan.cli.flags.certificate_signing import signing
 from sampan.controllers.descriptor import ControllerConfig

@@ -7,7 +7,7 @@ from aiohttp import ClientSession
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.cli.component_port import tls_of
+from sampan.cli.components.component_port import tls_of
 from sampan.kubelet.server.ports import PortsConfig, serve_kubelet
 from sampan.machinery.client import Delete
 from sampan.testing import Cluster

@@ -16,14 +16,14 @@ from urllib.parse import urlsplit
 
 import click
 
+from sampan.cli.components.kube_apiserver import ControlPlane, api_server_options, run_api_server
 from sampan.cli.envtest.etcd import STORE_PATH, UNSYNCED
 from sampan.cli.failures import guarded
 from sampan.cli.flags import parsers
 from sampan.cli.flags.api_server import FEATURES
 from sampan.cli.flags.store import store_config
 from sampan.cli.flags.without_effect import component_flags, drop_flags, warn_of
-from sampan.cli.kube_apiserver import ControlPlane, api_server_options, run_api_server
-from sampan.cli.server_process import leave
+from sampan.cli.local_cluster.server_process import leave
 from sampan.cluster.cluster_config import APISERVER, CONTROLLERS, StoreConfig
 from sampan.cluster.pki import SERVER, Pki
 

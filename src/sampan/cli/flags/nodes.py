@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sampan.cli.cluster_dir import ClusterDir
 from sampan.cli.failures import CliError
+from sampan.cli.local_cluster.cluster_dir import ClusterDir
 from sampan.cluster.cluster_config import KUBELET
 from sampan.cluster.nodes_config import AUTO_NETWORK, NODE_NETWORKS, NodesConfig
 from sampan.network.mesh.config import BACKENDS

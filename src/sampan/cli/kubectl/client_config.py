@@ -107,7 +107,7 @@ def kubeconfig_paths(options: Mapping[str, Any]) -> list[Path]:
 
 
 def _cluster_kubeconfig(name: str) -> Path:
-    from sampan.cli.cluster_dir import cluster_dir
+    from sampan.cli.local_cluster.cluster_dir import cluster_dir
 
     path = cluster_dir(None, name).kubeconfig
     if not path.exists():
@@ -117,7 +117,7 @@ def _cluster_kubeconfig(name: str) -> Path:
 
 def _only_running() -> list[Path]:
     """Return the kubeconfig of the only cluster that has one; the one named sampan comes first among several."""
-    from sampan.cli.cluster_dir import DEFAULT_NAME, known_clusters
+    from sampan.cli.local_cluster.cluster_dir import DEFAULT_NAME, known_clusters
 
     clusters = [cluster for cluster in known_clusters() if not cluster.is_unreadable and cluster.kubeconfig.exists()]
     running = [cluster for cluster in clusters if cluster.read_note() is not None] or clusters

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sampan import __version__
-from sampan.cli.cluster_dir import ClusterDir, Running
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.session import Session
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
 from sampan.cluster.snapshot import SnapshotManifest, copy_store_file, describe_store
 from sampan.cluster.snapshot.manifest import FORMAT
 from sampan.cluster.snapshot.store_file import StoreSummary, build_store_file

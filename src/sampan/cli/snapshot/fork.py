@@ -9,9 +9,9 @@ from functools import partial
 
 import click
 
-from sampan.cli import rootless
-from sampan.cli.cluster_dir import ClusterDir, cluster_dir, running_cluster_options, selected_cluster
 from sampan.cli.failures import CliError
+from sampan.cli.local_cluster import rootless
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, running_cluster_options, selected_cluster
 from sampan.cli.snapshot.capture import copy_store, describe, existing_cluster
 from sampan.cli.snapshot.placement import HOST_FLAGS, STORE_FLAGS, relocate, up_command, write_flags
 from sampan.cli.snapshot.save import needs_user_namespace

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from sampan.api.codec.errors import JSON_ERRORS
-from sampan.cli.cluster_dir import ClusterDir
+from sampan.cli.local_cluster.cluster_dir import ClusterDir
 from sampan.cluster.snapshot import Relocation, SnapshotError, SnapshotManifest, relocate_objects
 from sampan.machinery.private_files import write_private
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from sampan.cli import rootless
-from sampan.cli.cluster_dir import ClusterDir, cluster_dir
 from sampan.cli.failures import CliError
+from sampan.cli.local_cluster import rootless
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir
 from sampan.cli.snapshot.placement import STORE_FLAGS, free_bytes, relocate, up_command, write_flags
 from sampan.cli.snapshot.save import contents
 from sampan.cluster.snapshot import SnapshotError, SnapshotManifest, describe_store, read_archive, read_manifest

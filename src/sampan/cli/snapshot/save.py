@@ -11,12 +11,12 @@ from pathlib import Path
 
 import click
 
-from sampan.cli import rootless
-from sampan.cli.cluster_dir import ClusterDir, clusters_root, running_cluster_options, selected_cluster
 from sampan.cli.failures import CliError
+from sampan.cli.local_cluster import rootless
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, clusters_root, running_cluster_options, selected_cluster
+from sampan.cli.local_cluster.sudo_user import hand_over
 from sampan.cli.snapshot.capture import copied_store, describe, existing_cluster
 from sampan.cli.status.cluster_report import size_text
-from sampan.cli.sudo_user import hand_over
 from sampan.cluster.snapshot import SnapshotManifest, describe_store, write_archive
 from sampan.cluster.snapshot.archive import count_skipped
 from sampan.cluster.snapshot.data_copy import image_names

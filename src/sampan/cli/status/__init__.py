@@ -6,10 +6,10 @@ import os
 
 import click
 
-from sampan.cli.cluster_dir import DEFAULT_NAME, ClusterDir, cluster_dir, known_clusters
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.printers.objects import as_json
 from sampan.cli.kubectl.printers.table import table_lines
+from sampan.cli.local_cluster.cluster_dir import DEFAULT_NAME, ClusterDir, cluster_dir, known_clusters
 from sampan.cli.status.cluster_report import ClusterReport, cluster_report
 from sampan.cli.status.report_text import COLUMNS, details, table_row
 

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sampan.cli.cluster_dir import ClusterDir, Running
-from sampan.cli.data_version import data_problem
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.session import ServerError, Session
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
+from sampan.cli.local_cluster.data_version import data_problem
 from sampan.machinery.client import kubeconfig
 
 _TIMEOUT_S = 3.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from sampan.api.ages import human
-from sampan.cli.cluster_dir import DEFAULT_NAME
+from sampan.cli.local_cluster.cluster_dir import DEFAULT_NAME
 from sampan.cli.status.cluster_report import ClusterReport, size_text
 
 COLUMNS = ["NAME", "STATUS", "URL", "UP", "VERSION", "PID"]

@@ -15,11 +15,11 @@ from typing import Any
 
 import click
 
-from sampan.cli.component_port import ComponentPort, Page, listening, tls_of
+from sampan.cli.components.component_port import ComponentPort, Page, listening, tls_of
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.table import Flag, add_flags
-from sampan.cli.server_process import on_signals, run_loop
+from sampan.cli.local_cluster.server_process import on_signals, run_loop
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport

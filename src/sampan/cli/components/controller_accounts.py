@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, suppress
 from sampan.api.types.authentication_v1 import TokenRequest, TokenRequestSpec
 from sampan.api.types.core_v1 import ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.cli.component import Component
+from sampan.cli.components.component import Component
 from sampan.controllers.identities import NAMESPACE, account_of
 from sampan.controllers.manager import COMPONENT
 from sampan.machinery import errors

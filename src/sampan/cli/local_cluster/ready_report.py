@@ -11,9 +11,9 @@ import click
 
 from sampan import __version__
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.cli.cluster_dir import ClusterDir, Running
-from sampan.cli.listen_addresses import host_port, join_address
-from sampan.cli.rootless import OuterProcess
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
+from sampan.cli.local_cluster.listen_addresses import host_port, join_address
+from sampan.cli.local_cluster.rootless import OuterProcess
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import DNS, StoreConfig
 from sampan.network.dns.upstreams import choose_upstreams

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from sampan.cli.cluster_dir import ClusterDir
 from sampan.cli.failures import CliError
+from sampan.cli.local_cluster.cluster_dir import ClusterDir
 from sampan.cli.main import cli
 from tests.cli.command import Sampan
 from tests.ports import free_port
@@ -131,7 +131,7 @@ def test_deleting_removes_only_what_is_the_clusters(home: Path, tmp_path: Path) 
 
 def test_an_interrupted_removal_can_be_repeated(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = fill_cluster(home / "mine")
-    monkeypatch.setattr("sampan.cli.cluster_dir._remove_path", _fails_at("pki"))
+    monkeypatch.setattr("sampan.cli.local_cluster.cluster_dir._remove_path", _fails_at("pki"))
     assert run("down", "--name", "mine", "--delete").stderr == f"Error: --data-dir: cannot remove {where}/pki: busy\n"
     monkeypatch.undo()
     monkeypatch.setenv("SAMPAN_HOME", str(home))

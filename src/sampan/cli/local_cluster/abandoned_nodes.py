@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from sampan.cli.cluster_dir import ClusterDir
 from sampan.cli.failures import CliError
+from sampan.cli.local_cluster.cluster_dir import ClusterDir
 
 
 def stop_abandoned_nodes(where: ClusterDir) -> list[str]:

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 from sampan.apiserver.server import ListenError
 from sampan.cli.failures import CliError
-from sampan.cli.listen_addresses import host_port
-from sampan.cli.start_progress import NoProgress, StartProgress
+from sampan.cli.local_cluster.listen_addresses import host_port
+from sampan.cli.local_cluster.start_progress import NoProgress, StartProgress
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import ClusterConfig
 from sampan.machinery.clock import RealClock

@@ -20,7 +20,7 @@ import click
 import msgspec
 
 from sampan.cli.failures import CliError
-from sampan.cli.sudo_user import hand_over, sudo_user
+from sampan.cli.local_cluster.sudo_user import hand_over, sudo_user
 from sampan.machinery.private_files import write_private
 
 DEFAULT_NAME = "sampan"

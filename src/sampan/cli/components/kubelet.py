@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sampan.cli.component_port import tls_of
+from sampan.cli.components.component_port import tls_of
+from sampan.cli.components.kubelet_access import (
+    KubeletIdentity,
+    identity_of,
+    keep_client_certificate,
+    keep_serving_certificate,
+)
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.kubelet import agent_config, flags_file, kubelet_options, read_config, settings
 from sampan.cli.flags.without_effect import ComponentCommand
-from sampan.cli.kubelet_access import KubeletIdentity, identity_of, keep_client_certificate, keep_serving_certificate
-from sampan.cli.server_process import on_signals, run_loop, set_up_logs
+from sampan.cli.local_cluster.server_process import on_signals, run_loop, set_up_logs
 from sampan.cluster.cluster_cidrs import own_pod_cidr
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.ports import PortsConfig

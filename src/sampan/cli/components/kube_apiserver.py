@@ -18,7 +18,7 @@ from sampan.cli.flags.api_server import BIND_EVERYWHERE, server_config, server_o
 from sampan.cli.flags.store import store_config
 from sampan.cli.flags.table import Flag, add_flags
 from sampan.cli.flags.without_effect import ComponentCommand
-from sampan.cli.server_process import serve, set_up_logs
+from sampan.cli.local_cluster.server_process import serve, set_up_logs
 from sampan.cli.up import server_names
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.certificate_renewal import Renewals

@@ -12,9 +12,9 @@ from typing import BinaryIO
 
 import click
 
-from sampan.cli.cluster_dir import ClusterDir, Running
 from sampan.cli.failures import CliError
-from sampan.cli.start_progress import is_step_line
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
+from sampan.cli.local_cluster.start_progress import is_step_line
 
 _PATIENCE_S = 60
 _LOOK_EVERY_S = 0.01

@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from sampan.cli.component import Component, component_config, component_options, run_component
-from sampan.cli.controller_accounts import ControllerAccounts
+from sampan.cli.components.component import Component, component_config, component_options, run_component
+from sampan.cli.components.controller_accounts import ControllerAccounts
 from sampan.cli.flags import parsers
 from sampan.cli.flags.controllers import controller_config, controller_options
 from sampan.cli.flags.node_controllers import node_controller_options, node_controller_settings
 from sampan.cli.flags.table import switch
 from sampan.cli.flags.without_effect import ComponentCommand
-from sampan.cli.server_process import set_up_logs
+from sampan.cli.local_cluster.server_process import set_up_logs
 from sampan.machinery.client import Client
 
 NAME = "kube-controller-manager"

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from sampan.cli.start_progress import PrintedProgress, is_step_line, step_line
+from sampan.cli.local_cluster.start_progress import PrintedProgress, is_step_line, step_line
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

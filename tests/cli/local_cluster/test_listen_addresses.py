@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.cli.listen_addresses import is_own
+from sampan.cli.local_cluster.listen_addresses import is_own
 from sampan.kubelet.agent.machine import own_addresses
 from sampan.machinery.network_namespace import NetworkNamespace, is_network
 from tests.cli.command import TIMEOUT_S, Sampan, get, unwrapped

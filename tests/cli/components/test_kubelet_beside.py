@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from tests.cli.command import Sampan
+from tests.cli.components.test_kubelet_classic import mirrors
+from tests.cli.components.test_kubelet_join import run_as_admin
 from tests.cli.kubelet import running_kubelet
-from tests.cli.test_kubelet_classic import mirrors
-from tests.cli.test_kubelet_join import run_as_admin
 from tests.kubelet.agent.real_node import manifest
 from tests.ports import free_port
 

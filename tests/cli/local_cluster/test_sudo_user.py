@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sampan.cli.cluster_dir import ClusterDir, clusters_root, known_clusters
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, clusters_root, known_clusters
+from sampan.cli.local_cluster.sudo_user import hand_over, sudo_user
 from sampan.cli.main import cli
-from sampan.cli.sudo_user import hand_over, sudo_user
 
 USER = 54321
 
