@@ -314,3 +314,7 @@ request, and keeps it in memory until the client has read it."""
 INGRESS_KEY_BITS: Final = 4096
 """The largest RSA key of an Ingress. Every handshake signs with it on the event loop: 5 ms with 4,096 bits, eight times
 as much with twice as many, and OpenSSL accepts 16,384."""
+
+NETWORK_POLICY_PEERS: Final = 4_000
+"""How many peers, exceptions, ports and rules of a network policy a node uses in each direction; further ones allow
+nothing. Every node reads a policy on its event loop, at about 10 microseconds for each peer."""

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 
 from sampan.api.label_grammar import SelectorError
+from sampan.api.limits import NETWORK_POLICY_PEERS
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.api.types.networking_v1 import NetworkPolicy
 from sampan.machinery import errors
@@ -22,7 +23,7 @@ from sampan.network.pods.config import failed
 from sampan.network.policy.compiler import PolicyConfig
 from sampan.network.policy.enforcer import PolicyEnforcer
 from sampan.network.policy.pods import endpoint_of
-from sampan.network.policy.policy_spec import PolicySpec, policy_spec
+from sampan.network.policy.policy_spec import PolicySpec, is_truncated, policy_spec
 
 log = logging.getLogger(__name__)
 
@@ -218,6 +219,9 @@ def _is_newer(policy: NetworkPolicy | None, other: NetworkPolicy | None) -> bool
 
 
 def _spec_of(policy: NetworkPolicy) -> PolicySpec | None:
+    if is_truncated(policy):
+        message = "network policy %s has more than %d peers and ports in a direction: further rules allow nothing"
+        log.warning(message, key_of(policy), NETWORK_POLICY_PEERS)
     try:
         return policy_spec(policy)
     except SelectorError as error:

@@ -8,6 +8,7 @@ from typing import Final
 
 from sampan.api.label_selector import selector_of
 from sampan.api.labels import EVERYTHING, Selector
+from sampan.api.limits import NETWORK_POLICY_PEERS
 from sampan.api.types.networking_v1 import NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort
 from sampan.network.policy.pods import PodSelection
 from sampan.network.policy.ranges import Range, block_ranges, merge
@@ -55,14 +56,53 @@ def policy_spec(policy: NetworkPolicy) -> PolicySpec:
     """Return the normal form of a policy. Raise SelectorError for an invalid selector."""
     spec, namespace = policy.spec, policy.metadata.namespace
     rules = {
-        INGRESS: tuple(_rule(rule.from_, rule.ports, namespace) for rule in spec.ingress),
-        EGRESS: tuple(_rule(rule.to, rule.ports, namespace) for rule in spec.egress),
+        INGRESS: _rules([(rule.from_, rule.ports) for rule in spec.ingress], namespace),
+        EGRESS: _rules([(rule.to, rule.ports) for rule in spec.egress], namespace),
     }
     types = {kind.lower() for kind in spec.policyTypes} or ({INGRESS, EGRESS} if spec.egress else {INGRESS})
     return PolicySpec(
         selection=PodSelection(namespace, EVERYTHING, selector_of(spec.podSelector)),
         rules={direction: rules[direction] for direction in DIRECTIONS if direction in types},
     )
+
+
+def is_truncated(policy: NetworkPolicy) -> bool:
+    """Whether the policy has so many peers and ports that some of what it allows is not allowed."""
+    spec = policy.spec
+    sizes = (
+        sum(_size(rule.from_, rule.ports) for rule in spec.ingress),
+        sum(_size(rule.to, rule.ports) for rule in spec.egress),
+    )
+    return max(sizes) > NETWORK_POLICY_PEERS
+
+
+def _rules(
+    rules: Iterable[tuple[Sequence[NetworkPolicyPeer], Sequence[NetworkPolicyPort]]], namespace: str
+) -> tuple[RuleSpec, ...]:
+    """Return the rules of a direction with as many peers and ports as the limit permits. A rule only allows, so that
+    what is left out is not allowed; a rule whose peers are all left out must go, since without peers it allows all."""
+    specs, room = [], NETWORK_POLICY_PEERS
+    for peers, ports in rules:
+        room -= 1 + len(ports)
+        kept = []
+        for peer in peers:
+            room -= _peer_size(peer)
+            if room < 0:
+                break
+            kept.append(peer)
+        if room >= 0 or kept:
+            specs.append(_rule(kept, ports, namespace))
+        if room < 0:
+            break
+    return tuple(specs)
+
+
+def _size(peers: Sequence[NetworkPolicyPeer], ports: Sequence[NetworkPolicyPort]) -> int:
+    return 1 + len(ports) + sum(map(_peer_size, peers))
+
+
+def _peer_size(peer: NetworkPolicyPeer) -> int:
+    return 1 + (len(peer.ipBlock.except_) if peer.ipBlock is not None else 0)
 
 
 def _rule(peers: Sequence[NetworkPolicyPeer], ports: Sequence[NetworkPolicyPort], namespace: str) -> RuleSpec:
