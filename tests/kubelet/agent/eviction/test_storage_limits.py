@@ -1,4 +1,4 @@
-"""Who keeps more on the node's disk than they may."""
+"""Pods and volumes that use more of the disk of the node than their limits allow."""
 
 from typing import Any
 

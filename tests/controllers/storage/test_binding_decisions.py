@@ -1,4 +1,4 @@
-"""Which volume suits a claim, and what is done about claims and volumes, as tables."""
+"""The volume that binds to a claim, and the decisions about claims and volumes, as tables."""
 
 from typing import Any
 
