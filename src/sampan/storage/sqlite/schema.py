@@ -162,7 +162,7 @@ def _configure(connection: SqliteConnection, *, is_synced: bool) -> None:
         "fullfsync = ON",
         "wal_autocheckpoint = 1000",
         "journal_size_limit = 16777216",
-        "cache_size = -8192",
+        "cache_size = -4096",
         "temp_store = MEMORY",
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()
