@@ -176,10 +176,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             patch.setenv(name, str(path / name))
         patch.delenv("KUBECONFIG", raising=False)
         (path / "TMPDIR").mkdir()
-        for module in ("up", "kube_apiserver"):
+        for module in ("up", "components.kube_apiserver"):
             patch.setattr(f"sampan.cli.{module}.serve", put_together)
         for module in ("component", "kubelet", "kube_proxy"):
-            patch.setattr(f"sampan.cli.{module}.run_loop", not_run)
+            patch.setattr(f"sampan.cli.components.{module}.run_loop", not_run)
         patch.setattr("sampan.cli.up.leave", lambda: None)
         yield path
 
