@@ -78,7 +78,7 @@ async def test_a_small_request_that_used_to_stop_the_server(
 ) -> None:
     async with Cluster(insecure=True, controllers=()) as cluster, Wire(_port(cluster)) as wire:
         await _prepare(wire)
-        values = {size: body(size) for size in (count // 4, count)}
+        values = {size: body(size) for size in (count // 4, count // 2, count)}
         responses: list[WireResponse] = []
 
         async def send(size: int) -> None:
