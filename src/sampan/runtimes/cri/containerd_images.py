@@ -77,16 +77,17 @@ class ContainerdImages:
     async def layers(self, chain_id: str) -> Sequence[Path] | None:
         """Return the directories with the layers of an image, the lowest first; None if the image is not unpacked."""
         cd, name = _schema(), {"snapshotter": self._snapshotter, "key": f"sampan-{secrets.token_hex(8)}"}
+        view = None
         try:
             view = await self._call("ViewSnapshot", cd.ViewSnapshotRequest(parent=chain_id, **name), cd.SnapshotMounts)
             await self._call("RemoveSnapshot", cd.RemoveSnapshotRequest(**name))
         except aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.NOT_FOUND:
-                return None
-            raise RuntimeFailure(
-                "CreateContainerError", f"cannot read the layers of an image of containerd: {error.details()}"
-            ) from None
-        return layers_of(view.mounts)
+            # The garbage collection of containerd may remove the view first, as nothing refers to it.
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise RuntimeFailure(
+                    "CreateContainerError", f"cannot read the layers of an image of containerd: {error.details()}"
+                ) from None
+        return layers_of(view.mounts) if view is not None else None
 
     async def _create_image(self, bundle: Bundle, lease: str) -> None:
         whole, cd = bundle.manifest, _schema()
