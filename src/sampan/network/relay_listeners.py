@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import heapq
 import socket
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
@@ -81,23 +82,27 @@ class RelayListeners:
         self._open_missing()
 
     def _open_missing(self) -> None:
-        for address in sorted(self._desired - self._relays.keys()):
+        """Open ports up to the limit, and report the first one beyond it."""
+        room = RELAYED_PORTS - len(self._relays)
+        missing = heapq.nsmallest(room + 1, self._desired - self._relays.keys())
+        for address in missing[:room]:
+            kind = socket.SOCK_STREAM if address.protocol == TCP else socket.SOCK_DGRAM
             try:
-                listener = self._bind(address)
+                listener = bound_socket(self._namespace, address.address, address.port, kind)
             except OSError as error:
-                if error.errno not in _NO_SUCH_ADDRESS and address not in self._reported:
-                    self._reported.add(address)
-                    self._on_failure(address, error)
+                self._report(address, error)
             else:
                 self._reported.discard(address)
                 self._relays[address] = task = self._group.create_task(self._run(address, listener))
                 task.add_done_callback(partial(_close, listener))
+        for address in missing[room:]:
+            message = f"the node has {RELAYED_PORTS} open ports of services, the most; further ones are not opened"
+            self._report(address, OSError(errno.EMFILE, message))
 
-    def _bind(self, address: RelayAddress) -> socket.socket:
-        if len(self._relays) >= RELAYED_PORTS:
-            raise OSError(errno.EMFILE, f"the node has {RELAYED_PORTS} open ports of services, the most")
-        kind = socket.SOCK_STREAM if address.protocol == TCP else socket.SOCK_DGRAM
-        return bound_socket(self._namespace, address.address, address.port, kind)
+    def _report(self, address: RelayAddress, error: OSError) -> None:
+        if error.errno not in _NO_SUCH_ADDRESS and address not in self._reported:
+            self._reported.add(address)
+            self._on_failure(address, error)
 
     async def _run(self, address: RelayAddress, listener: socket.socket) -> None:
         async def upstream(client: str) -> socket.socket:

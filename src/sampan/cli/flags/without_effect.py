@@ -74,7 +74,7 @@ _KUBELET = frozenset(
         "application-metrics-count-limit", "authentication-token-webhook", "authentication-token-webhook-cache-ttl",
         "authorization-mode", "authorization-webhook-cache-authorized-ttl",
         "authorization-webhook-cache-unauthorized-ttl", "boot-id-file", "cgroup-driver", "container-hints",
-        "container-runtime", "containerd", "containerd-namespace", "enable-load-reader", "enable-server", "event-burst",
+        "container-runtime", "containerd", "containerd-namespace", "enable-load-reader", "event-burst",
         "event-qps", "event-storage-age-limit", "event-storage-event-limit", "feature-gates",
         "global-housekeeping-interval", "hairpin-mode", "housekeeping-interval", "image-service-endpoint",
         "iptables-drop-bit", "iptables-masquerade-bit", "kernel-memcg-notification", "kubelet-cgroups",

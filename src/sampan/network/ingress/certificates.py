@@ -96,8 +96,8 @@ def _server_context(pair: KeyPair) -> ssl.SSLContext:
 
 
 def _checked_chain(pair: KeyPair) -> bytes:
-    """Return the certificates of a pair as PEM, written anew so that OpenSSL reads exactly those that were checked.
-    Raise UnusableSecret."""
+    """Check the size of the key and of the certificates, and return the certificates as PEM. They are encoded again, so
+    that OpenSSL reads exactly those that were checked. Raise UnusableSecret."""
     if max(len(pair.certificate), len(pair.key)) > INGRESS_CHAIN_BYTES:
         raise UnusableSecret(f"the certificates or the key have more than {INGRESS_CHAIN_BYTES} bytes")
     try:
