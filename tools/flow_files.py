@@ -50,13 +50,7 @@ FLOWS = {
     "post": Flow(
         budget=40,
         packages=(
-            *(
-                "apiserver/",
-                "storage/backend.py",
-                "storage/watch_hub.py",
-                "storage/sqlite/",
-                "storage/cacher/cacher.py",
-            ),
+            *("apiserver/", "storage/backend.py", "storage/watch_hub.py", "storage/sqlite/"),
             *("storage/cacher/cacher.py", "api/scheme.py", "api/codec/json.py", "machinery/apply/field_manager.py"),
         ),
         leaves=(
