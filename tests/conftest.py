@@ -6,7 +6,6 @@ import inspect
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -98,14 +97,18 @@ def _nothing_left_running() -> Iterator[None]:
 
 
 def _left(children: dict[str, str]) -> list[str]:
-    """Child processes that are new and do not end by themselves: a node that several tests share may be at work."""
+    """Child processes that the test started and that do not end by themselves. Only those that run now are looked at: a
+    node that several tests share starts commands at any time."""
+    left = {pid: command for pid, command in _children().items() if pid not in children}
 
-    def new_children() -> list[str]:
-        return [f"{pid} {command}" for pid, command in _children().items() if pid not in children]
+    def running() -> list[str]:
+        return [f"{pid} {command}" for pid, command in left.items() if pid in _children()]
 
-    with suppress(TimeoutError):
-        wait_until(lambda: not new_children(), timeout_s=_PATIENCE_S, poll_s=0.05)
-    return new_children()
+    try:
+        wait_until(lambda: not running(), timeout_s=_PATIENCE_S, poll_s=0.05)
+    except TimeoutError:
+        return running()
+    return []
 
 
 def _children() -> dict[str, str]:
