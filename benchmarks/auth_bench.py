@@ -32,7 +32,7 @@ from sampan.apiserver.authn.token_webhook import TokenWebhook, TokenWebhookSetti
 from sampan.apiserver.authn.user_names import service_account_user
 from sampan.apiserver.authz import Attributes, UnionAuthorizer
 from sampan.apiserver.authz.authorizer import AlwaysAllow
-from sampan.apiserver.authz.modes import DEFAULT, make_union
+from sampan.apiserver.authz.modes import DEFAULT, make_authorizers
 from sampan.apiserver.authz.node import NodeGraph
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
@@ -174,7 +174,7 @@ async def _measure() -> list[Row]:
         )
         await bare.serve(_call("POST", PODS, _pod("one")))
         who, hook = _authenticators(registry, pem)
-        may = make_union(DEFAULT, _rules(), NodeGraph(registry=registry))
+        may = UnionAuthorizer(*make_authorizers(DEFAULT, _rules(), NodeGraph(registry=registry)))
         checked = _pipeline(registry, who, may, AdmissionChain(default_plugins()))
         token = await _token(registry, pem)
         found = []

@@ -10,13 +10,13 @@ from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.admission.contract import RegisteredPlugin
 from sampan.apiserver.authz import UnionAuthorizer
-from sampan.apiserver.authz.modes import make_union
+from sampan.apiserver.authz.modes import make_authorizers
 from sampan.apiserver.authz.node import NodeGraph
 from sampan.apiserver.authz.rbac import RbacIndex
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.http.server import HttpServer, Listener
-from sampan.apiserver.loopback import LoopbackTransport, modified_shared_objects
+from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.nonresource import nonresource_handlers
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
@@ -26,6 +26,7 @@ from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import Clock, RealClock, VirtualClock
 from sampan.storage.memory import MemoryBackend
+from tests.shared_objects import modified_shared_objects
 
 ADMIN = UserInfo("admin", "admin", (MASTERS, AUTHENTICATED))
 TRANSPORTS = ("loopback", "http")
@@ -41,7 +42,7 @@ def usual_authorizers(registry: Registry) -> UnionAuthorizer:
     index = RbacIndex()
     for obj in default_objects():
         index.put(obj)
-    return make_union(("Node", "RBAC"), index, NodeGraph(registry=registry))
+    return UnionAuthorizer(*make_authorizers(("Node", "RBAC"), index, NodeGraph(registry=registry)))
 
 
 @dataclass(slots=True)

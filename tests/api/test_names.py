@@ -44,7 +44,6 @@ CHECKS: dict[str, Check] = {
         "percent",
         "http_header_name",
         "wildcard_dns1123_subdomain",
-        "dns1123_subdomain_caseless",
         "dns1123_subdomain_with_underscore",
         "path_segment",
         "port_name",

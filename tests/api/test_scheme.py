@@ -117,21 +117,23 @@ def test_a_change_of_one_group_is_none_of_the_others() -> None:
     assert (scheme.has_group("apps"), scheme.is_custom_group("apps")) == (True, False)
 
 
-def test_storage_keys_are_those_of_the_real_server() -> None:
-    keys = {r.qualified: r.storage_key("n", "ns") for r in SCHEME if r.storage}
-    assert keys["pods"] == "/registry/pods/ns/n"
-    assert keys["services"] == "/registry/services/specs/ns/n"
-    assert keys["endpoints"] == "/registry/services/endpoints/ns/n"
-    assert keys["nodes"] == "/registry/minions/n"
-    assert keys["replicationcontrollers"] == "/registry/controllers/ns/n"
-    assert keys["ingresses.networking.k8s.io"] == "/registry/ingress/ns/n"
-    assert keys["events.events.k8s.io"] == keys["events"] == "/registry/events/ns/n"
-    assert keys["deployments.apps"] == "/registry/deployments/ns/n"
-    assert keys["clusterroles.rbac.authorization.k8s.io"] == "/registry/clusterroles/n"
-    assert keys["apiservices.apiregistration.k8s.io"] == "/registry/apiregistration.k8s.io/apiservices/n"
-    assert keys["customresourcedefinitions.apiextensions.k8s.io"].startswith("/registry/apiextensions.k8s.io/custom")
-    assert "bindings" not in keys
-    assert "subjectaccessreviews.authorization.k8s.io" not in keys
+def test_storage_prefixes_are_those_of_the_real_server() -> None:
+    prefixes = {r.qualified: r.storage_prefix for r in SCHEME if r.storage}
+    assert prefixes["pods"] == "/registry/pods"
+    assert prefixes["services"] == "/registry/services/specs"
+    assert prefixes["endpoints"] == "/registry/services/endpoints"
+    assert prefixes["nodes"] == "/registry/minions"
+    assert prefixes["replicationcontrollers"] == "/registry/controllers"
+    assert prefixes["ingresses.networking.k8s.io"] == "/registry/ingress"
+    assert prefixes["events.events.k8s.io"] == prefixes["events"] == "/registry/events"
+    assert prefixes["deployments.apps"] == "/registry/deployments"
+    assert prefixes["clusterroles.rbac.authorization.k8s.io"] == "/registry/clusterroles"
+    assert prefixes["apiservices.apiregistration.k8s.io"] == "/registry/apiregistration.k8s.io/apiservices"
+    assert prefixes["customresourcedefinitions.apiextensions.k8s.io"].startswith(
+        "/registry/apiextensions.k8s.io/custom"
+    )
+    assert "bindings" not in prefixes
+    assert "subjectaccessreviews.authorization.k8s.io" not in prefixes
 
 
 def test_resources_that_show_the_same_objects() -> None:

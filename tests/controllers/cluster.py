@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import Binding, Node, ObjectReference, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.authn.user_names import service_account_user
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.apiserver.loopback import LoopbackTransport, modified_shared_objects
+from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.controllers.descriptor import ControllerConfig
@@ -25,6 +25,7 @@ from sampan.machinery.clock import VirtualClock
 from sampan.machinery.informer import InformerFactory
 from sampan.runtimes.hollow import NO_STAGES, Stages
 from sampan.storage.memory import MemoryBackend
+from tests.shared_objects import modified_shared_objects
 
 if TYPE_CHECKING:
     from sampan.scheduler.scheduler import Scheduler

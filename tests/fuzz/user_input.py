@@ -183,7 +183,6 @@ def read_kubeconfig(data: bytes) -> None:
     with tempfile.TemporaryDirectory(prefix="fuzz-kubeconfig-") as directory:
         path = Path(directory) / "config"
         path.write_bytes(data)
-        kubeconfig.namespace_of(path)
         kubeconfig.load(path)
 
 

@@ -40,19 +40,6 @@ def human(seconds: float) -> str:
     return f"{whole // _YEAR}y"
 
 
-def short(seconds: float) -> str:
-    """Return the duration in a single unit."""
-    whole = int(seconds)
-    if whole < -1:
-        return INVALID
-    if whole < 0:
-        return "0s"
-    for unit, letter, limit in ((1, "s", _MINUTE), (_MINUTE, "m", _HOUR), (_HOUR, "h", _DAY), (_DAY, "d", _YEAR)):
-        if whole < limit:
-            return f"{whole // unit}{letter}"
-    return f"{whole // _YEAR}y"
-
-
 def _two(seconds: int, unit: int, letter: str, lesser: int, lesser_letter: str) -> str:
     rest = seconds % unit // lesser
     return f"{seconds // unit}{letter}{rest}{lesser_letter}" if rest else f"{seconds // unit}{letter}"

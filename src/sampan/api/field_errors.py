@@ -17,9 +17,7 @@ NOT_SUPPORTED = "FieldValueNotSupported"
 FORBIDDEN = "FieldValueForbidden"
 NOT_FOUND = "FieldValueNotFound"
 TOO_LONG = "FieldValueTooLong"
-TOO_SHORT = "FieldValueTooShort"
 TOO_MANY = "FieldValueTooMany"
-TOO_FEW = "FieldValueTooFew"
 INTERNAL = "InternalError"
 
 _WORDS = {
@@ -31,12 +29,10 @@ _WORDS = {
     FORBIDDEN: "Forbidden",
     NOT_FOUND: "Not found",
     TOO_LONG: "Too long",
-    TOO_SHORT: "Too short",
     TOO_MANY: "Too many",
-    TOO_FEW: "Too few",
     INTERNAL: "Internal error",
 }
-_VALUE_IS_SHOWN = frozenset({INVALID, TYPE_INVALID, NOT_SUPPORTED, NOT_FOUND, DUPLICATE, TOO_MANY, TOO_FEW})
+_VALUE_IS_SHOWN = frozenset({INVALID, TYPE_INVALID, NOT_SUPPORTED, NOT_FOUND, DUPLICATE, TOO_MANY})
 
 
 class _Omitted:
@@ -143,20 +139,10 @@ class FieldError(Struct, frozen=True):
         return cls(TOO_LONG, str(path), OMITTED, detail)
 
     @classmethod
-    def too_short(cls, path: Path | str, least: int, unit: str = "character") -> "FieldError":
-        detail = f"must be at least {_count(least, unit)}" if least >= 0 else "value is too short"
-        return cls(TOO_SHORT, str(path), OMITTED, detail)
-
-    @classmethod
     def too_many(cls, path: Path | str, actual: int, most: int) -> "FieldError":
         """Return an error; a negative `actual` is not shown, a negative `most` is not named."""
         detail = f"must have at most {_count(most, 'item')}" if most >= 0 else "has too many items"
         return cls(TOO_MANY, str(path), actual if actual >= 0 else OMITTED, detail)
-
-    @classmethod
-    def too_few(cls, path: Path | str, actual: int, least: int) -> "FieldError":
-        detail = f"must have at least {_count(least, 'item')}" if least >= 0 else "has too few items"
-        return cls(TOO_FEW, str(path), actual, detail)
 
     @classmethod
     def internal(cls, path: Path | str, detail: str) -> "FieldError":

@@ -63,9 +63,6 @@ class FieldSelector(NamedTuple):
                 raise FieldSelectorError(f"field label not supported: {term.field}")
 
 
-EVERYTHING: Final = FieldSelector()
-
-
 def parse(text: str) -> FieldSelector:
     return _parse_kept(text) if len(text) <= _LONGEST_KEPT else _parse(text)
 

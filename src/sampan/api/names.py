@@ -13,7 +13,6 @@ SUBDOMAIN_MAX: Final = 253
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_CASELESS_SUBDOMAIN = _SUBDOMAIN.replace("a-z", "A-Za-z")
 _UNDERSCORE_LABEL = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _KEY_NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _ENDS = "and must start and end with an alphanumeric character"
@@ -28,12 +27,9 @@ class NameCheck(Protocol):
 class NameFormat:
     """A validation by a pattern and, with a `limit`, by length in bytes."""
 
-    def __init__(
-        self, *, pattern: str, message: str, limit: int = 0, unit: str = "characters", shown: str | None = None
-    ) -> None:
-        """`shown` is the pattern that the message quotes, if it differs from the one that is matched."""
+    def __init__(self, *, pattern: str, message: str, limit: int = 0, unit: str = "characters") -> None:
         self._match = re.compile(pattern.replace("(", "(?:")).fullmatch
-        self._message = message.replace("REGEX", f"regex used for validation is '{shown or pattern}'")
+        self._message = message.replace("REGEX", f"regex used for validation is '{pattern}'")
         self._limit = limit
         self._too_long = too_long(limit, unit)
 
@@ -82,16 +78,6 @@ dns1123_subdomain = NameFormat(
     f"{_ENDS} (e.g. 'example.com', REGEX)",
     limit=SUBDOMAIN_MAX,
 )
-
-dns1123_subdomain_caseless = NameFormat(
-    pattern=_CASELESS_SUBDOMAIN,
-    shown=_SUBDOMAIN,
-    message=f"an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', {_ENDS} "
-    "(e.g. 'Example.com', REGEX)",
-    limit=SUBDOMAIN_MAX,
-    unit="bytes",
-)
-"""Validates a DNS subdomain with letters of either case, as in names of drivers."""
 
 dns1123_subdomain_with_underscore = NameFormat(
     pattern=rf"{_UNDERSCORE_LABEL}(\.{_UNDERSCORE_LABEL})*",

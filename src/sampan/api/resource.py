@@ -100,9 +100,6 @@ class Resource:
             return subresource.kind
         return GroupVersionKind(group=self.group, version=self.version, kind=subresource.kind)
 
-    def storage_key(self, name: str, namespace: str = "") -> str:
-        return f"{self.storage_prefix}/{namespace}/{name}" if self.namespaced else f"{self.storage_prefix}/{name}"
-
     def path(self, name: str, namespace: str = "") -> str:
         """Return the URL path of an object."""
         start = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"

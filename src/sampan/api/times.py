@@ -11,8 +11,6 @@ from typing import Final, NamedTuple
 
 LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
-ZERO: Final = "0001-01-01T00:00:00Z"
-"""The time that means "not set", which kube-apiserver writes as null or omits."""
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _LAST_DAY = date.max.toordinal()

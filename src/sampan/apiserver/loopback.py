@@ -19,8 +19,6 @@ from sampan.api.resource import Resource
 from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata
 from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.registry.codec import ResourceCodec
-from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.response import json_bytes
 from sampan.apiserver.response.responses import (
@@ -274,14 +272,3 @@ def _metadata(item: Item) -> PartialObjectMetadata:
 
 def _metadata_of(raw: bytes) -> PartialObjectMetadata:
     return PartialObjectMetadata(metadata=_metadata_decoder.decode(raw).metadata)
-
-
-def modified_shared_objects(registry: Registry) -> list[str]:
-    """Return the keys of cached objects that were modified although they are shared and read-only; for the end of
-    tests."""
-    every = ((store.codec, item) for store in registry.stores() for item in store.cacher.peek_all())
-    return [item.key for codec, item in every if _is_modified(codec, item)]
-
-
-def _is_modified(codec: ResourceCodec, item: Item) -> bool:
-    return item.decoded is not None and codec.encode(item.decoded) != codec.encode(codec.decode(item.raw))

@@ -28,7 +28,6 @@ _VERBS = {
     "update": "PUT",
     "watch": "WATCH",
 }
-_READS = frozenset({"GET", "HEAD", "LIST", "WATCH"})
 _KNOWN_PATHS = frozenset(
     {"/", "/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}
 )
@@ -138,10 +137,6 @@ def _scope(call: Call) -> str:
     if call.name or call.verb == "create":
         return "resource"
     return "namespace" if call.namespace else "cluster"
-
-
-def is_read_only(call: Call) -> bool:
-    return call.method in _READS
 
 
 Sample = tuple[Labels, float]

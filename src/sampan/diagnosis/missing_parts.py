@@ -7,8 +7,6 @@ from typing import Any
 
 Object = Mapping[str, Any]
 
-_FINE = ("Ready", "PodReadyToStartContainers")
-
 
 def state_of(pod: Object) -> str:
     """Return a short description of the pod's state."""

@@ -1,7 +1,5 @@
 """Heartbeats of a node: renews its lease, and writes its status when it has changed or is due."""
 
-import logging
-
 from sampan.api import times
 from sampan.api.types.coordination_v1 import Lease, LeaseSpec
 from sampan.api.types.core_v1 import Node, NodeStatus
@@ -22,8 +20,6 @@ from sampan.kubelet.records import NodeRecord
 from sampan.machinery import errors
 from sampan.machinery.clock import Clock
 from sampan.machinery.copies import copy_of
-
-log = logging.getLogger(__name__)
 
 LEASES = "kube-node-lease"
 _PRESSURE = {

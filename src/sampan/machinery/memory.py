@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import logging
 import threading
 from collections.abc import Callable
-
-log = logging.getLogger(__name__)
 
 _WORTH_TRIMMING = 16 << 20
 _INTERVAL_S = 10.0

@@ -14,7 +14,6 @@ from typing import Any
 from sampan.machinery.user_namespace import is_in_user_namespace
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
-MS_PRIVATE = 1 << 18
 MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
 """These system call numbers are the same on all architectures."""

@@ -4,14 +4,14 @@ from pathlib import Path
 import pytest
 
 from sampan.apiserver.authn.authenticator import AuthenticationResponse
-from sampan.apiserver.authn.static_tokens import FileTokens, TokenFileError, read_token_file
+from sampan.apiserver.authn.static_tokens import FileTokens, TokenFileError, read_user_file
 from sampan.apiserver.request.call import UserInfo
 
 
 def _read(directory: Path, text: str) -> dict[str, UserInfo]:
     path = directory / "tokens.csv"
     path.write_text(text)
-    return read_token_file(path)
+    return dict(read_user_file(path))
 
 
 def test_users_and_groups(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "tokens.csv"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(TokenFileError):
-        read_token_file(path)
+        read_user_file(path)
 
 
 def test_tokens_are_known_whole() -> None:

@@ -14,7 +14,6 @@ from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
 from sampan.apiserver.endpoints import ApiEndpoints
-from sampan.apiserver.loopback import modified_shared_objects
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call, UserInfo
@@ -23,6 +22,7 @@ from sampan.machinery.clock import Clock, RealClock
 from sampan.storage.backend import Backend
 from sampan.storage.memory import MemoryBackend
 from sampan.testing.registry_conformance import RegistrySubject
+from tests.shared_objects import modified_shared_objects
 
 OpenBackend = Callable[[], AbstractAsyncContextManager[Backend]]
 

@@ -59,7 +59,7 @@ def test_kinds_of_patches(media: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "media", ["", "application/json", "Application/JSON-Patch+json", "text/plain", patches.APPLY_CBOR]
+    "media", ["", "application/json", "Application/JSON-Patch+json", "text/plain", "application/apply-patch+cbor"]
 )
 def test_other_bodies_are_no_patches(media: str) -> None:
     with pytest.raises(errors.UnsupportedMediaType):

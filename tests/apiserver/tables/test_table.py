@@ -46,13 +46,6 @@ def test_age(seconds: float, text: str) -> None:
     assert ages.human(seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(-2, "<invalid>"), (59, "59s"), (60, "1m"), (7200, "2h"), (86400, "1d"), (1e8, "3y")]
-)
-def test_short_age(seconds: float, text: str) -> None:
-    assert ages.short(seconds) == text
-
-
 def test_age_of_an_object() -> None:
     now = times.parse_time("2026-01-01T00:01:00Z")
     obj = ConfigMap(metadata=ObjectMeta(name="a", creationTimestamp="2026-01-01T00:00:00Z"))

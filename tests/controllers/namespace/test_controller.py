@@ -212,5 +212,5 @@ async def _fill(c: Cluster, row: Resource, count: int) -> int:
     title = b'{"kind":"%b","apiVersion":"%b",' % (row.kind.encode(), row.api_version.encode())
     for number in range(count):
         raw = title + b'"metadata":{"name":"x%d","namespace":"n","uid":"u"}}' % number
-        await c.backend.put(row.storage_key(f"x{number}", "n"), raw)
+        await c.backend.put(f"{row.storage_prefix}/n/x{number}", raw)
     return count

@@ -13,7 +13,7 @@ from sampan.api.types.apps_v1 import Deployment, StatefulSet
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.apiserver.loopback import LoopbackTransport, modified_shared_objects
+from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.server import ApiServer
 from sampan.kubelet import hollow_nodes
 from sampan.kubelet.fleet import Fleet
@@ -25,6 +25,7 @@ from tests.controllers.cluster import Cluster
 from tests.e2e.chaos.history import History
 from tests.e2e.chaos.interruptible_transport import Line, LineTransport
 from tests.e2e.chaos.workloads import IN_DEFAULT, NAMESPACE, Sizes, all_of
+from tests.shared_objects import modified_shared_objects
 
 CONFIG = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
 

@@ -79,12 +79,6 @@ def test_nothing_new_gives_back_the_set_itself(first: frozenset[Path], other: fr
     assert sets.difference(left, fields_of(other - first)) is left
 
 
-@given(paths)
-def test_leaves(paths_: frozenset[Path]) -> None:
-    leaves = {path for path in paths_ if not any(other[: len(path)] == path and other != path for other in paths_)}
-    assert members(sets.leaves(fields_of(paths_))) == leaves
-
-
 @pytest.mark.parametrize(
     ("raw", "kept"),
     [

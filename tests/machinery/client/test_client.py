@@ -12,7 +12,6 @@ from sampan.api.scheme import builtin_scheme
 from sampan.api.types.core_v1 import ConfigMap, Namespace, NamespaceCondition, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata
 from sampan.api.unstructured import Unstructured
-from sampan.apiserver.loopback import modified_shared_objects
 from sampan.machinery import client as package
 from sampan.machinery import errors
 from sampan.machinery.client import (
@@ -32,6 +31,7 @@ from sampan.machinery.client import (
 )
 from sampan.machinery.client.discovery import Discovery
 from tests.api_server import TRANSPORTS, Server, serving
+from tests.shared_objects import modified_shared_objects
 
 Body = Callable[[Server, Client], Awaitable[None]]
 

@@ -44,8 +44,6 @@ def test_the_current_context_and_another(tmp_path: Path) -> None:
     assert load(path).server == "https://localhost:6443"
     assert load(path).headers() == [("Authorization", "Bearer t")]
     assert load(path, context="there").server == "https://far.example:443"
-    assert kubeconfig.namespace_of(path) == "work"
-    assert kubeconfig.namespace_of(path, context="there") == "default"
 
 
 def test_certificates_inline_and_in_files_beside_the_config(tmp_path: Path) -> None:
@@ -142,7 +140,6 @@ def test_a_kubeconfig_with_values_of_the_wrong_type_is_refused_without_a_traceba
             sections = {f"{name}s": [{"name": "a", name: entry}] for name, entry in entries.items()}
             path.write_text(yaml.safe_dump({"current-context": "a", **sections}))
             with suppress(KubeconfigError, AccessError):
-                kubeconfig.namespace_of(path)
                 access = kubeconfig.load(path)
                 access.headers()
                 tls_context(access)

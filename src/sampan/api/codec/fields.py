@@ -1,6 +1,6 @@
 """Schema-directed processing of custom objects, which are plain dicts: pruning, nulls, defaults, embedded metadata.
 
-All functions change the value in place, except `check_fields`.
+All functions change the value in place.
 """
 
 from collections.abc import Iterator
@@ -16,46 +16,37 @@ TITLE_FIELDS = ("apiVersion", "kind", "metadata")
 """Fields that every complete object has, whether its schema lists them or not."""
 
 
-def check_fields(value: Any, schema: Schema) -> list[str]:
-    """Return the paths of fields that the schema does not have, sorted; at most 100."""
-    return nsmallest(limits.STRICT_ERRORS, _Unknown(remove=False).below(value, schema, "", is_object=True))
-
-
 def prune(value: Any, schema: Schema, *, is_object: bool = True) -> list[str]:
     """Remove the fields that the schema does not have; return their paths, sorted, at most 100. `is_object` is whether
     the value is a complete object, which has apiVersion, kind and metadata."""
-    return nsmallest(limits.STRICT_ERRORS, _Unknown(remove=True).below(value, schema, "", is_object=is_object))
+    return nsmallest(limits.STRICT_ERRORS, _removed_fields(value, schema, "", is_object=is_object))
 
 
-class _Unknown:
-    def __init__(self, *, remove: bool) -> None:
-        self.remove = remove
+def _removed_fields(
+    value: Any, schema: Schema | None, path: str, *, is_object: bool = False, keep: bool = False
+) -> Iterator[str]:
+    """Remove the unknown fields of a value and yield their paths. `is_object` marks a complete object, which has
+    apiVersion, kind and metadata; `keep` preserves unknown fields. Without a schema no field is known."""
+    keep = keep or (schema is not None and schema.preserve_unknown)
+    is_object = is_object or (schema is not None and schema.embedded)
+    if isinstance(value, list) and not (keep and schema and schema.items is None):
+        for index, item in enumerate(value):
+            yield from _removed_fields(item, schema.items if schema else None, _joined(path, f"[{index}]"), keep=keep)
+    elif isinstance(value, dict):
+        yield from _removed_from_object(value, schema, path, TITLE_FIELDS if is_object else (), keep)
 
-    def below(
-        self, value: Any, schema: Schema | None, path: str, *, is_object: bool = False, keep: bool = False
-    ) -> Iterator[str]:
-        """Yield the unknown fields of a value. `is_object` marks a complete object, which has apiVersion, kind and
-        metadata; `keep` preserves unknown fields. Without a schema no field is known."""
-        keep = keep or (schema is not None and schema.preserve_unknown)
-        is_object = is_object or (schema is not None and schema.embedded)
-        if isinstance(value, list) and not (keep and schema and schema.items is None):
-            for index, item in enumerate(value):
-                yield from self.below(item, schema.items if schema else None, _joined(path, f"[{index}]"), keep=keep)
-        elif isinstance(value, dict):
-            yield from self._fields(value, schema, path, TITLE_FIELDS if is_object else (), keep)
 
-    def _fields(
-        self, value: dict[str, Any], schema: Schema | None, path: str, known: tuple[str, ...], keep: bool
-    ) -> Iterator[str]:
-        for key in [key for key in value if key not in known]:
-            child = schema.child(key) if schema else None
-            if child is not None:
-                if isinstance(value[key], dict | list):
-                    yield from self.below(value[key], child, _joined(path, f".{key}" if path else key))
-            elif not keep:
-                yield _joined(path, f".{key}" if path else key)
-                if self.remove:
-                    del value[key]
+def _removed_from_object(
+    value: dict[str, Any], schema: Schema | None, path: str, known: tuple[str, ...], keep: bool
+) -> Iterator[str]:
+    for key in [key for key in value if key not in known]:
+        child = schema.child(key) if schema else None
+        if child is not None:
+            if isinstance(value[key], dict | list):
+                yield from _removed_fields(value[key], child, _joined(path, f".{key}" if path else key))
+        elif not keep:
+            yield _joined(path, f".{key}" if path else key)
+            del value[key]
 
 
 def drop_nulls(value: Any, schema: Schema | None) -> None:

@@ -13,11 +13,6 @@ class TokenFileError(ValueError):
     """The token file is invalid; the message names the file and the line."""
 
 
-def read_token_file(path: Path) -> dict[str, UserInfo]:
-    """Return users by token. Of several lines with the same token the last one counts, as in kube-apiserver."""
-    return dict(read_user_file(path))
-
-
 def read_user_file(path: Path) -> list[tuple[str, UserInfo]]:
     """Return pairs of a secret (a token or a password) and its user."""
     entries: list[tuple[str, UserInfo]] = []

@@ -11,7 +11,6 @@ from sampan.apiserver.authz.authorizer import (
     AlwaysDeny,
     Authorizer,
     PrivilegedGroupAuthorizer,
-    UnionAuthorizer,
 )
 from sampan.apiserver.authz.node import NodeAuthorizer, NodeGraph
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
@@ -27,18 +26,6 @@ MODES: Final = ("AlwaysAllow", "AlwaysDeny", ABAC, NODE, RBAC, WEBHOOK)
 DEFAULT: Final = (NODE, RBAC)
 Mode: TypeAlias = "str | WebhookSettings"
 """The name of a mode, or the settings of a webhook."""
-
-
-def make_union(
-    modes: Sequence[Mode],
-    index: RbacIndex,
-    relations: NodeGraph,
-    policies: Sequence[AbacPolicy] = (),
-    clock: Clock | None = None,
-) -> UnionAuthorizer:
-    """Return the chain of these modes. Members of system:masters and health checks are allowed before they are
-    consulted."""
-    return UnionAuthorizer(*make_authorizers(modes, index, relations, policies, clock))
 
 
 def make_authorizers(

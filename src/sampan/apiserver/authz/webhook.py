@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -93,8 +92,6 @@ def _value(spec: Mapping[str, Any]) -> Any:
         value["resourceAttributes"] = {**dict.fromkeys(_TEXTS, ""), **spec["resourceAttributes"]}
     return reachable(value)
 
-
-log = logging.getLogger(__name__)
 
 _MOST_KEPT = 8192
 _LONGEST_KEPT = 10_000

@@ -32,7 +32,9 @@ class WriteOptions:
 def write_options(kind: str, query: Query, *, is_apply: bool = False) -> WriteOptions:
     """Return the CreateOptions, UpdateOptions or PatchOptions, as `kind` names them. Raise Invalid for bad values."""
     if not query:
-        return _DEFAULT if not is_apply else _checked_apply(query, WriteOptions())
+        if is_apply:
+            raise _missing_manager()
+        return _DEFAULT
     field_errors: list[FieldError] = []
     force = query.flag("force") if "force" in query else None
     manager = query.get("fieldManager")
@@ -55,9 +57,9 @@ def write_options(kind: str, query: Query, *, is_apply: bool = False) -> WriteOp
 _DEFAULT = WriteOptions()
 
 
-def _checked_apply(query: Query, options: WriteOptions) -> WriteOptions:
+def _missing_manager() -> errors.ApiError:
     error = FieldError.required(Path("fieldManager"), "is required for apply patch")
-    raise errors.invalid("PatchOptions", "", [error], group=_META_GROUP)
+    return errors.invalid("PatchOptions", "", [error], group=_META_GROUP)
 
 
 def _manager_errors(manager: str) -> list[FieldError]:

@@ -22,7 +22,6 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_YAML = "application/apply-patch+yaml"
-APPLY_CBOR = "application/apply-patch+cbor"
 _ANY_KIND = (JSON_PATCH, MERGE_PATCH, APPLY_YAML)
 
 Value = dict[str, Any]

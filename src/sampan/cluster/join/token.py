@@ -23,7 +23,6 @@ DEFAULT_GROUP = "system:bootstrappers:kubeadm:default-node-token"
 """The group to which kubeadm grants what a node needs in order to join."""
 AUTHENTICATION, SIGNING = "authentication", "signing"
 USAGES = (SIGNING, AUTHENTICATION)
-DEFAULT_TTL_S = 24 * 3600.0
 NAME_PREFIX = "bootstrap-token-"
 _ID_LENGTH, _SECRET_LENGTH = 6, 16
 _ALPHABET = string.ascii_lowercase + string.digits

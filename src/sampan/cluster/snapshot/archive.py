@@ -36,7 +36,6 @@ from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.tar_reader import DIRECTORY, REGULAR, TarEntry, TarReader
 from sampan.runtimes.safe_paths import UnsafePath, open_file
 
-_PIECE = 1 << 20
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ERRORS_OF_NAMES = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL})
 """Errors that the name of an entry causes; others are those of the machine."""

@@ -21,7 +21,6 @@ from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory, by_owner
 from sampan.machinery.object_key import NamespacedName, key_of
 
-SOURCE = "resource_claim"
 FIELD_MANAGER = "ResourceClaimController"
 FINALIZER = "resource.kubernetes.io/delete-protection"
 _MOST_REMEMBERED = 500

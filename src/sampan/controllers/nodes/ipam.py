@@ -14,7 +14,6 @@ from sampan.machinery.informer import InformerFactory
 
 log = logging.getLogger(__name__)
 
-SOURCE = "cidrAllocator"
 _FULL_S = 10.0
 
 

@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 
 MONITOR = ""
 """The key of the periodic check of all nodes; every other key is the name of a node."""
-SOURCE = "node-controller"
 _NODE_LEASES = Selection(namespace="kube-node-lease")
 _MARK_ATTEMPTS = 5
 _RETRY_S = 0.1

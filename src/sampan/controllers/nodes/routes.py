@@ -20,7 +20,6 @@ from sampan.machinery.informer import InformerFactory
 
 log = logging.getLogger(__name__)
 
-SOURCE = "route_controller"
 NETWORK_UNAVAILABLE = "NetworkUnavailable"
 _ALL = ""
 

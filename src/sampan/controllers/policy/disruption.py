@@ -22,7 +22,6 @@ from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory, by_namespace
 from sampan.machinery.object_key import NamespacedName, key_of
 
-SOURCE = "controllermanager"
 _UNMANAGED = (
     "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of "
     "the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please "

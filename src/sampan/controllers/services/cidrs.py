@@ -22,7 +22,6 @@ from sampan.machinery.informer import InformerFactory
 FINALIZER: Final = "networking.k8s.io/service-cidr-finalizer"
 MANAGED_BY: Final = "ipaddress.kubernetes.io/managed-by"
 ALLOCATOR: Final = "ipallocator.k8s.io"
-SOURCE: Final = "service-cidr-controller"
 GRACE_S: Final = 10.0
 """Seconds for which allocators may not have observed the deletion of a ServiceCIDR and still allocate from it."""
 READY: Final = Condition(type="Ready", status="True", message="Kubernetes Service CIDR is ready")

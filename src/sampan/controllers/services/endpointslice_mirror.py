@@ -31,7 +31,6 @@ from sampan.machinery.own_writes import DependentWrites
 
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
 SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
-SOURCE: Final = "endpoint-slice-mirroring-controller"
 _LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
 _NOT_COPIED: Final = frozenset({LAST_CHANGE, "kubectl.kubernetes.io/last-applied-configuration"})
 

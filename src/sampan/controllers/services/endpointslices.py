@@ -31,8 +31,6 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.own_writes import DependentWrites
 
-SOURCE = "endpoint-slice-controller"
-
 
 @dataclass(slots=True)
 class SlicePlan:

@@ -24,7 +24,6 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 
 FINALIZER: Final = "service.kubernetes.io/load-balancer-cleanup"
-SOURCE: Final = "service-controller"
 EXCLUDED: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
 GOING: Final = "ToBeDeletedByClusterAutoscaler"
 

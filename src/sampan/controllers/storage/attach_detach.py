@@ -21,8 +21,6 @@ from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.volumes.claims_of_pods import by_claim, claim_names_of
 from sampan.machinery.volumes.volume_annotations import BOUND
 
-SOURCE = "attachdetach-controller"
-
 
 def _by_node(pod: Pod) -> Iterable[Hashable]:
     """Return the node of a pod that uses claims; an index function."""

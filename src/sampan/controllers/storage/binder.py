@@ -42,7 +42,6 @@ from sampan.machinery.volumes.volume_annotations import (
 )
 from sampan.machinery.volumes.volume_match import best_match
 
-SOURCE = "persistentvolume-controller"
 _ENDED = ("Succeeded", "Failed")
 
 

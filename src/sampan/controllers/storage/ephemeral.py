@@ -13,8 +13,6 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.volumes.claims_of_pods import by_claim, ephemeral_claim_name, is_made_for
 
-SOURCE = "ephemeral_volume"
-
 
 def wants_claims(pod: Pod) -> bool:
     return pod.metadata.deletionTimestamp is None and any(volume.ephemeral is not None for volume in pod.spec.volumes)

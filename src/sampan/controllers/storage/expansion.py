@@ -18,7 +18,6 @@ from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.volumes.volume_annotations import BOUND, LOCAL_PATH, PROVISIONED_BY, STORAGE
 from sampan.machinery.volumes.volume_match import capacity, requested
 
-SOURCE = "volume_expand"
 _OUTSIDE = "waiting for an external controller to expand this PVC"
 _RESIZING = ("Resizing", "FileSystemResizePending", "ControllerResizeError", "NodeResizeError")
 

@@ -16,7 +16,6 @@ from sampan.machinery.client.user_api import UserApi
 _RECORDS, _MOST_RECORDS = 2000, 5000
 _ACTIONS_OF_CONTROLLER = 5
 _CONTROLLER_ACCOUNT = "system:serviceaccount:kube-system:"
-_READS = frozenset({"get", "list", "watch"})
 
 
 async def recorder(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 
 from sampan.api.codec import json
@@ -19,8 +18,6 @@ from sampan.kubelet.records import Amounts, PodRecord
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport, Runtime, RuntimeFailure
-
-log = logging.getLogger(__name__)
 
 _RETRY_S = 30.0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import shutil
 from collections.abc import Coroutine, Sequence
@@ -38,8 +37,6 @@ from sampan.machinery.events import NORMAL, WARNING
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig
 from sampan.runtimes.contract import ContainerReport, ImageInfo, PodReport, Runtime, RuntimeFailure
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 

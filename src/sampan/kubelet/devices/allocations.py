@@ -175,7 +175,3 @@ def resources_from_claim(pod: Pod, container: str) -> set[str]:
     status = pod.status.extendedResourceClaimStatus
     mappings = status.requestMappings if status is not None else ()
     return {mapping.resourceName for mapping in mappings or () if mapping.containerName == container}
-
-
-Held = Mapping[str, Collection[str]]
-"""Device IDs by resource."""

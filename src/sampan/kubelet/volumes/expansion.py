@@ -34,7 +34,6 @@ PENDING, IN_PROGRESS, INFEASIBLE = "NodeResizePending", "NodeResizeInProgress", 
 NODE_ERROR = "NodeResizeError"
 _CONDITIONS = ("Resizing", "FileSystemResizePending", "ControllerResizeError", NODE_ERROR)
 _NOT_NEEDED = "volume.kubernetes.io/node-expansion-not-required"
-ZERO = parse("0")
 
 
 def size_of(amounts: Mapping[str, str]) -> Quantity:

@@ -187,11 +187,6 @@ def intersection(left: Fields, right: Fields) -> Fields:
     return out
 
 
-def leaves(fields: Fields) -> Fields:
-    """Return the members that have no members below."""
-    return {element: leaves(below) for element, below in fields.items() if element != SELF}
-
-
 def has(fields: Fields, path: Path) -> bool:
     below: Fields | None = fields
     for element in path:

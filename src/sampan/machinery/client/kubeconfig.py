@@ -57,13 +57,6 @@ def load(paths: Sequence[Path] | Path, *, context: str = "") -> Access:
     return config.access(config.text(chosen, "cluster"), config.text(chosen, "user"))
 
 
-def namespace_of(paths: Sequence[Path] | Path, *, context: str = "") -> str:
-    """Return the namespace of the context, `default` if it sets none."""
-    config = read([paths] if isinstance(paths, Path) else paths)
-    name = context or config.current
-    return (config.text(config.entry("contexts", "context", name), "namespace") if name else "") or "default"
-
-
 def in_cluster() -> Access:
     """Return the access of a pod to its own cluster, by its service account."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")

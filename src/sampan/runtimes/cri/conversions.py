@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from sampan.runtimes import contract, labels
@@ -102,8 +101,3 @@ def sandbox_usage(stats: Any, cores: float) -> Usage:
 
 def _optional_value(message: Any, name: str) -> int | None:
     return int(getattr(message, name).value) if message.HasField(name) else None
-
-
-def rows(listed: Sequence[Any]) -> dict[str, int]:
-    """Return the states by id, by which changes between two lists are detected."""
-    return {row.id: row.state for row in listed}

@@ -203,7 +203,7 @@ def run_span(behaviour: Behaviour, pod: Pod, container: Container, *, is_init: b
     return _JOB_RUN if is_of_job and pod.spec.restartPolicy != "Always" else ENDLESS
 
 
-def ready_span(behaviour: Behaviour, container: Container) -> tuple[float, float]:
+def ready_span(container: Container) -> tuple[float, float]:
     """Return the seconds after which a running container counts as started and as ready, unless `behaviour.ready` is
     set."""
     startup, readiness = container.startupProbe, container.readinessProbe

@@ -53,7 +53,7 @@ def begun(
     seed = f"{pod.metadata.uid}/{container.name}/{attempt}/"
     runs_at = now if runs else now + behaviour.pull.pick(seed + "pull") + behaviour.start.pick(seed + "start")
     run_s = run_span(behaviour, pod, container, is_init=is_init).pick(seed + "run")
-    started_s, ready_s = ready_span(behaviour, container)
+    started_s, ready_s = ready_span(container)
     if behaviour.ready is not None:
         ready_s = behaviour.ready.pick(seed + "ready")
     code = behaviour.exit_code(attempt)

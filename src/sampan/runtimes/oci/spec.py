@@ -70,7 +70,7 @@ def container_spec(config: ContainerConfig, sandbox: SandboxConfig, image: RunCo
         **({} if sandbox.namespaces.network == "node" else {"hostname": sandbox.hostname}),
         "mounts": _mounts(config, around),
         "annotations": dict(config.annotations),
-        "linux": _linux(config, sandbox, around),
+        "linux": _linux(config, around),
     }
 
 
@@ -176,12 +176,12 @@ def _mount(source: str, target: str, kind: str, options: Sequence[str]) -> dict[
     return {"destination": target, "type": kind, "source": source, "options": list(options)}
 
 
-def _linux(config: ContainerConfig, sandbox: SandboxConfig, around: Around) -> dict[str, Any]:
+def _linux(config: ContainerConfig, around: Around) -> dict[str, Any]:
     security = config.security
     spaces = [{"type": kind, **({"path": path} if path else {})} for kind, path in around.namespaces.items()]
     linux: dict[str, Any] = {
         "namespaces": spaces,
-        "resources": linux_resources(config.resources, security, (*config.devices, *around.host_devices), around),
+        "resources": linux_resources(config.resources, security, (*config.devices, *around.host_devices)),
         "devices": [_device(device) for device in (*config.devices, *around.host_devices) if _device(device)],
         "maskedPaths": [] if security.is_privileged else list(security.masked_paths),
         "readonlyPaths": [] if security.is_privileged else list(security.read_only_paths),
@@ -201,9 +201,7 @@ def _root_propagation(mounts: Sequence[Mount]) -> str:
     return "rshared" if "rshared" in modes else "rslave" if "rslave" in modes else "rprivate"
 
 
-def linux_resources(
-    limits: Resources, security: Security, devices: Sequence[Device] = (), around: Around | None = None
-) -> dict[str, Any]:
+def linux_resources(limits: Resources, security: Security, devices: Sequence[Device] = ()) -> dict[str, Any]:
     rules: list[dict[str, Any]] = [{"allow": security.is_privileged, "access": "rwm"}]
     if not security.is_privileged:
         rules += [{"allow": True, "type": "c", "access": "m"}, {"allow": True, "type": "b", "access": "m"}]

@@ -130,7 +130,7 @@ class VolumeBinding:
         if volumes_of_pod is None:
             return SKIP
         try:
-            await self._binder.bind_pod_volumes(cycle.pod, volumes_of_pod, self._timeout_s)
+            await self._binder.bind_pod_volumes(volumes_of_pod, self._timeout_s)
         except VolumeBindingFailed as error:
             return Status(Code.ERROR, (str(error),))
         return None

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
@@ -112,7 +112,7 @@ class SchedulerVolumeBinder:
         claims.subscribe(self._changed)
         volumes.subscribe(self._changed)
 
-    async def bind_pod_volumes(self, pod: Pod, pod_volumes: PodVolumes, timeout_s: float) -> None:
+    async def bind_pod_volumes(self, pod_volumes: PodVolumes, timeout_s: float) -> None:
         try:
             written = [await self._volume_client.update(volume) for volume in pod_volumes.volumes]
             claims = [await self._claim_client.update(claim) for claim in pod_volumes.claims]

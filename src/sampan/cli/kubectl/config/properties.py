@@ -61,7 +61,7 @@ def _change(files: ConfigFiles, name: str, value: str | None, *, is_raw: bool) -
     elif section == "preferences":
         _change_preferences(files, rest, value)
     elif section in _TEXTS:
-        _change_entry(files, section, rest, value, is_raw=is_raw, name=name)
+        _change_entry(files, section, rest, value, is_raw=is_raw)
     else:
         raise KubectlError(f"unable to parse {name} after [] at api.Config")
 
@@ -75,7 +75,7 @@ def _change_preferences(files: ConfigFiles, rest: str, value: str | None) -> Non
         files.write_preferences({"colors": True} if _bool(value) else {})
 
 
-def _change_entry(files: ConfigFiles, section: str, rest: str, value: str | None, *, is_raw: bool, name: str) -> None:
+def _change_entry(files: ConfigFiles, section: str, rest: str, value: str | None, *, is_raw: bool) -> None:
     entries = files.load().entries[section]
     if not rest:
         if value is not None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -31,8 +30,6 @@ from sampan.kubelet.plugin_registry.calls import Message, RpcError
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
-
-log = logging.getLogger(__name__)
 
 TYPE = "DRAPlugin"
 _STATE = "dra_manager_state"
