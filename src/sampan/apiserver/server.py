@@ -329,7 +329,13 @@ class ApiServer:
     def _admission(self) -> AdmissionChain:
         config = self.config
         disabled, enabled = config.disabled_admission_plugins, config.enabled_admission_plugins
-        plugins = default_plugins(disabled, enabled, config.admission_configurations, metrics=self.metrics)
+        plugins = default_plugins(
+            disabled,
+            enabled,
+            config.admission_configurations,
+            metrics=self.metrics,
+            tolerations=config.tolerations,
+        )
         return AdmissionChain(plugins)
 
     async def _check_bootstrap(self) -> None:

@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 
 from sampan.apiserver.admission.configuration import ConfigurationError, read_configurations
+from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
 from sampan.apiserver.admission.metrics import AdmissionMetrics
-from sampan.apiserver.admission.plugins import PLUGINS, UnknownAdmissionPlugin, default_plugins
+from sampan.apiserver.admission.plugins import PLUGINS, PluginContext, UnknownAdmissionPlugin, default_plugins
 from sampan.machinery.metrics import Metrics
 
 
@@ -13,8 +14,8 @@ def names(disabled: tuple[str, ...] = (), enabled: tuple[str, ...] = ()) -> list
 
 
 def test_every_plugin_has_the_name_it_is_listed_under() -> None:
-    metrics = AdmissionMetrics(metrics=Metrics())
-    assert all(row.make(metrics).plugin.name == name for name, row in PLUGINS.items() if row.make is not None)
+    context = PluginContext(metrics=AdmissionMetrics(metrics=Metrics()), tolerations=TolerationDefaults())
+    assert all(row.make(context).plugin.name == name for name, row in PLUGINS.items() if row.make is not None)
 
 
 def test_a_plugin_that_requires_a_configuration_is_not_enabled_by_default() -> None:

@@ -3,6 +3,8 @@
 import json
 import re
 import signal
+import socket
+import ssl
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -61,6 +63,33 @@ def test_certificates_that_are_kept(sampan: Sampan, tmp_path: Path) -> None:
         first = (directory / "apiserver.crt").read_bytes()
     with serving(sampan, "--cert-dir", str(directory)):
         assert (directory / "apiserver.crt").read_bytes() == first
+
+
+def test_flags_that_change_objects_and_connections(sampan: Sampan, tmp_path: Path) -> None:
+    """They reach the server: the seconds of default tolerations, the cipher suites."""
+    words = "--default-not-ready-toleration-seconds=30 --default-unreachable-toleration-seconds 40"
+    suites = "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,TLS_AES_128_GCM_SHA256"
+    port = free_port()
+    flags = (*words.split(), suites, "--secure-port", str(port), "--disable-admission-plugins=ServiceAccount")
+    with serving(sampan, *flags) as (url, _):
+        pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+        request = urllib.request.Request(
+            f"{url}/api/v1/namespaces/default/pods", json.dumps(pod).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as response:
+            tolerations = json.load(response)["spec"]["tolerations"]
+        assert [toleration["tolerationSeconds"] for toleration in tolerations] == [30, 40]
+        assert _suite_of_tls_12(port) == "ECDHE-ECDSA-CHACHA20-POLY1305"
+
+
+def _suite_of_tls_12(port: int) -> str:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with socket.create_connection(("127.0.0.1", port), 60) as plain, context.wrap_socket(plain) as wrapped:
+        suite = wrapped.cipher()
+        assert suite is not None
+        return suite[0]
 
 
 @pytest.mark.skipif(find("etcd") is None, reason="there is no etcd here")

@@ -94,3 +94,16 @@ def test_headers_and_permissions() -> None:
     config = agent_config({**configuration, "allow-privileged": False}, Path("/r"), Path("/l"))
     assert config.static_url_headers == {"X-Key": "secret", "B": "c"}
     assert (config.host_network_sources, config.allows_privileged) == (["file", "api"], False)
+
+
+def test_tls_versions_and_cipher_suites_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+    path.write_text(f"{CONFIG}tlsMinVersion: VersionTLS12\ntlsCipherSuites: [{suite}]\n")
+    values = settings({}, read_config(str(path)))
+    ports = kubelet._ports(values, agent_config(values, Path("/r"), Path("/l")))
+    of_tls_12 = [cipher["name"] for cipher in ports.tls.get_ciphers() if cipher["protocol"] == "TLSv1.2"]
+    assert of_tls_12 == ["ECDHE-ECDSA-AES256-GCM-SHA384"]
+    wrong = settings({"tls_cipher_suites": "TLS_ODD"})
+    with pytest.raises(CliError, match="--tls-cipher-suites: cipher suite TLS_ODD does not exist"):
+        kubelet._ports(wrong, agent_config(wrong, Path("/r"), Path("/l")))

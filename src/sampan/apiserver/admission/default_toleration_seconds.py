@@ -1,17 +1,27 @@
-"""DefaultTolerationSeconds: pods tolerate not-ready and unreachable nodes for five minutes unless they define
-otherwise."""
+"""DefaultTolerationSeconds: pods tolerate not-ready and unreachable nodes for five minutes, or for as long as the flags
+of the API server say, unless they define otherwise."""
+
+from dataclasses import dataclass
 
 from sampan.api.resource import Resource
 from sampan.api.semantics.taints import NOT_READY, UNREACHABLE
 from sampan.api.types.core_v1 import Pod, Toleration
 from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
 
-_TAINTS = (NOT_READY, UNREACHABLE)
-_STAY_S = 300
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TolerationDefaults:
+    """How many seconds a pod stays on a node with one of the two taints; 0 or less evicts it at once."""
+
+    not_ready_s: int = 300
+    unreachable_s: int = 300
 
 
 class DefaultTolerationSeconds:
     name = "DefaultTolerationSeconds"
+
+    def __init__(self, defaults: TolerationDefaults) -> None:
+        self._seconds = {NOT_READY: defaults.not_ready_s, UNREACHABLE: defaults.unreachable_s}
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         is_pod = resource.plural == "pods" and resource.group == ""
@@ -19,11 +29,10 @@ class DefaultTolerationSeconds:
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
-        missing = [
-            taint for taint in _TAINTS if not any(_says(toleration, taint) for toleration in pod.spec.tolerations)
-        ]
         pod.spec.tolerations += [
-            Toleration(key=taint, operator="Exists", effect="NoExecute", tolerationSeconds=_STAY_S) for taint in missing
+            Toleration(key=taint, operator="Exists", effect="NoExecute", tolerationSeconds=seconds)
+            for taint, seconds in self._seconds.items()
+            if not any(_says(toleration, taint) for toleration in pod.spec.tolerations)
         ]
 
 

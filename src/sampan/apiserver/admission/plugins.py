@@ -15,7 +15,7 @@ from sampan.apiserver.admission.configuration import ConfigurationError, Configu
 from sampan.apiserver.admission.contract import RegisteredPlugin, mutating, mutating_and_validating, validating
 from sampan.apiserver.admission.default_ingress_class import DefaultIngressClass
 from sampan.apiserver.admission.default_storage_class import DefaultStorageClass
-from sampan.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from sampan.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds, TolerationDefaults
 from sampan.apiserver.admission.deny_service_external_ips import DenyServiceExternalIPs
 from sampan.apiserver.admission.event_rate_limit import EventRateLimit
 from sampan.apiserver.admission.extended_resource_toleration import ExtendedResourceToleration
@@ -50,10 +50,18 @@ P_co = TypeVar("P_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PluginContext:
+    """What plug-ins get from the server that runs them, besides their configuration."""
+
+    metrics: AdmissionMetrics
+    tolerations: TolerationDefaults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PluginRow:
     """How a plug-in is made. At least one of the functions is set."""
 
-    make: Callable[[AdmissionMetrics], RegisteredPlugin] | None
+    make: Callable[[PluginContext], RegisteredPlugin] | None
     """Makes the plug-in without a configuration; None if it requires one."""
     make_configured: Callable[[Mapping[str, Any]], RegisteredPlugin] | None
     """Makes the plug-in from its configuration; None if it accepts none."""
@@ -69,7 +77,7 @@ def _row(
     is_default: bool = True,
 ) -> PluginRow:
     return PluginRow(
-        make=None if make is None else lambda metrics: register(make()),
+        make=None if make is None else lambda context: register(make()),
         make_configured=None if configured is None else lambda config: register(configured(config)),
         is_default=is_default,
     )
@@ -82,7 +90,9 @@ class _MeasuredPlugin(Protocol[P_co]):
 
 
 def _measured_row(register: Callable[[P], RegisteredPlugin], make: _MeasuredPlugin[P]) -> PluginRow:
-    return PluginRow(make=lambda metrics: register(make(metrics=metrics)), make_configured=None, is_default=True)
+    return PluginRow(
+        make=lambda context: register(make(metrics=context.metrics)), make_configured=None, is_default=True
+    )
 
 
 PLUGINS: Final[dict[str, PluginRow]] = {
@@ -102,7 +112,11 @@ PLUGINS: Final[dict[str, PluginRow]] = {
         mutating_and_validating, PodNodeSelector, configured=PodNodeSelector.configured, is_default=False
     ),
     "Priority": _row(mutating_and_validating, PriorityAdmission),
-    "DefaultTolerationSeconds": _row(mutating, DefaultTolerationSeconds),
+    "DefaultTolerationSeconds": PluginRow(
+        make=lambda context: mutating(DefaultTolerationSeconds(context.tolerations)),
+        make_configured=None,
+        is_default=True,
+    ),
     "PodTolerationRestriction": _row(
         mutating_and_validating,
         PodTolerationRestriction,
@@ -152,15 +166,19 @@ def default_plugins(
     configurations: Configurations | None = None,
     *,
     metrics: Metrics | None = None,
+    tolerations: TolerationDefaults | None = None,
 ) -> list[RegisteredPlugin]:
     """Return the enabled plug-ins: the default ones and `enabled`, without `disabled`."""
-    settings, admission_metrics = configurations or {}, AdmissionMetrics(metrics=metrics or Metrics())
+    settings = configurations or {}
+    context = PluginContext(
+        metrics=AdmissionMetrics(metrics=metrics or Metrics()), tolerations=tolerations or TolerationDefaults()
+    )
     check_names((*enabled, *disabled, *settings))
     names = [name for name, row in PLUGINS.items() if (row.is_default or name in enabled) and name not in disabled]
-    return [_make(name, settings.get(name), admission_metrics) for name in names]
+    return [_make(name, settings.get(name), context) for name in names]
 
 
-def _make(name: str, configuration: Mapping[str, Any] | None, metrics: AdmissionMetrics) -> RegisteredPlugin:
+def _make(name: str, configuration: Mapping[str, Any] | None, context: PluginContext) -> RegisteredPlugin:
     row = PLUGINS[name]
     if configuration is not None:
         if row.make_configured is None:
@@ -168,4 +186,4 @@ def _make(name: str, configuration: Mapping[str, Any] | None, metrics: Admission
         return row.make_configured(configuration)
     if row.make is None:
         raise ConfigurationError(f"{name}: needs a configuration")
-    return row.make(metrics)
+    return row.make(context)

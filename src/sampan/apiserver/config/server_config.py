@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
 from sampan.apiserver.classic.abac import AbacPolicy
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.server_tls import ServerTlsSettings
 
 if TYPE_CHECKING:
     from sampan.apiserver.audit.policy import AuditPolicy
@@ -27,8 +29,7 @@ class TlsFiles:
     certificate: Path
     key: Path
     client_ca: Path | None = None
-    is_strict: bool = False
-    """Whether TLS 1.3 is the minimum version; otherwise TLS 1.2 is."""
+    settings: ServerTlsSettings = field(default_factory=ServerTlsSettings)
 
     @property
     def all(self) -> list[Path]:
@@ -119,6 +120,8 @@ class ServerConfig:
     disabled_admission_plugins: Sequence[str] = ()
     admission_configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The configuration of individual admission plugins, by name."""
+    tolerations: TolerationDefaults = field(default_factory=TolerationDefaults)
+    """How long pods that do not say otherwise stay on nodes that are not ready or unreachable."""
     kubelets: "KubeletAccess | None" = None
     """How the server authenticates to kubelets; None: it does not, and does not verify their certificates."""
     proxy_client: tuple[Path, Path] | None = None

@@ -61,7 +61,7 @@ _DER = 2
 def tls_context(files: TlsFiles, proxies: Path | None = None) -> ssl.SSLContext:
     """Return a server context. `proxies` is the CA of front proxies."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if proxies is None else ClientCaContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3 if files.is_strict else ssl.TLSVersion.TLSv1_2
+    files.settings.apply(context)
     context.load_cert_chain(files.certificate, files.key)
     context.set_alpn_protocols(["http/1.1"])
     if isinstance(context, ClientCaContext) and proxies is not None:

@@ -17,7 +17,7 @@ import click
 
 from sampan.cli.components.component_port import ComponentPort, Page, listening, tls_of
 from sampan.cli.failures import CliError
-from sampan.cli.flags import parsers
+from sampan.cli.flags import parsers, server_tls
 from sampan.cli.flags.table import Flag, add_flags
 from sampan.cli.local_cluster.server_process import on_signals, run_loop
 from sampan.machinery.client import Client
@@ -29,6 +29,7 @@ from sampan.machinery.delegation import Delegation
 from sampan.machinery.leader_election import ElectionConfig, LeaderElector, LeadershipLost
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.process_metrics import export_process
+from sampan.machinery.server_tls import ServerTlsSettings
 
 ACCESS_FLAGS = (
     Flag(
@@ -67,6 +68,7 @@ _FLAGS = (
         metavar="F",
     ),
     Flag(name="--tls-private-key-file", help="Private key that belongs to --tls-cert-file.", metavar="F"),
+    *server_tls.FLAGS,
     Flag(
         name="--leader-elect",
         help="Elect a leader through a Lease, and work only while this process is the leader.",
@@ -116,6 +118,7 @@ class ComponentConfig:
     port: int
     certificate: Path | None = None
     key: Path | None = None
+    tls: ServerTlsSettings = field(default_factory=ServerTlsSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +164,7 @@ def component_config(name: str, options: Mapping[str, Any]) -> ComponentConfig:
         port=parsers.port("--secure-port", options["secure_port"]),
         certificate=certificate,
         key=key,
+        tls=server_tls.tls_settings(options),
     )
 
 
@@ -204,7 +208,7 @@ def _port(config: ComponentConfig, component: Component, shown: Mapping[str, obj
         config=shown,
         pages=component.pages,
     )
-    tls = tls_of(config.certificate, config.key, name=config.name)
+    tls = tls_of(config.certificate, config.key, name=config.name, settings=config.tls)
     return listening(served, host=config.host, number=config.port, tls=tls)
 
 

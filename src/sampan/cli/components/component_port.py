@@ -17,6 +17,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.delegation import ANONYMOUS, Delegation
 from sampan.machinery.metrics import CONTENT_TYPE, Metrics
+from sampan.machinery.server_tls import ServerTlsSettings, server_context
 
 OPEN = ("/healthz", "/readyz", "/livez")
 """Paths that need no authentication and authorization."""
@@ -100,10 +101,11 @@ async def listening(port: ComponentPort, *, host: str, number: int, tls: ssl.SSL
         await runner.cleanup()
 
 
-def tls_of(certificate: Path | None, key: Path | None, *, name: str) -> ssl.SSLContext:
+def tls_of(
+    certificate: Path | None, key: Path | None, *, name: str, settings: ServerTlsSettings | None = None
+) -> ssl.SSLContext:
     """Return a TLS context with these files, or with a self-signed certificate generated for this process."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = server_context(settings)
     if certificate is not None and key is not None:
         context.load_cert_chain(certificate, key)
         return context

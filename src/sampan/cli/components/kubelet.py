@@ -33,6 +33,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
+from sampan.machinery.server_tls import ServerTlsSettings, UnknownTlsName, server_context
 from sampan.runtimes.choice import RuntimeChoice
 from sampan.runtimes.names import AUTO, DOCKER, HOLLOW, OCI, RUNTIMES
 
@@ -256,11 +257,13 @@ def _ports(values: Mapping[str, Any], config: AgentConfig, *, cluster_ca: bytes 
     certificate, key = values["tls-cert-file"], values["tls-private-key-file"]
     parsers.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
     parsers.authority("--client-ca-file", values["client-ca-file"])
+    accepted = _accepted_tls(values)
     if values["rotate-server-certificates"] and not certificate:
         # handshakes fail until the cluster has issued the certificate
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = server_context(accepted)
     else:
-        context = tls_of(Path(certificate) if certificate else None, Path(key) if key else None, name=config.name)
+        files = Path(certificate) if certificate else None, Path(key) if key else None
+        context = tls_of(*files, name=config.name, settings=accepted)
     if values["client-ca-file"] or cluster_ca:
         file = values["client-ca-file"]
         context.load_verify_locations(file or None, cadata=None if file else cluster_ca.decode())
@@ -276,3 +279,11 @@ def _ports(values: Mapping[str, Any], config: AgentConfig, *, cluster_ca: bytes 
         allows_anonymous=values["anonymous-auth"],
         settings=ServerSettings(has_debugging=values["enable-debugging-handlers"]),
     )
+
+
+def _accepted_tls(values: Mapping[str, Any]) -> ServerTlsSettings:
+    flags = "--tls-min-version and --tls-cipher-suites"
+    try:
+        return ServerTlsSettings.parse(min_version=values["tls-min-version"], cipher_suites=values["tls-cipher-suites"])
+    except UnknownTlsName as error:
+        raise CliError(f"{flags}: {error}") from None

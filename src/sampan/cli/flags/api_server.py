@@ -12,6 +12,7 @@ import click
 
 from sampan.api import runtime_config
 from sampan.apiserver.admission.configuration import ConfigurationError, Configurations, read_configurations
+from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
 from sampan.apiserver.admission.plugins import UnknownAdmissionPlugin, check_names, default_plugins
 from sampan.apiserver.authz.modes import ABAC
 from sampan.apiserver.classic.abac import AbacPolicy, AbacPolicyError, read_policies
@@ -19,7 +20,7 @@ from sampan.apiserver.config.server_config import AuditConfig, ServerConfig, Tls
 from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
 from sampan.apiserver.server import own_address
 from sampan.cli.failures import CliError
-from sampan.cli.flags import identity, parsers, service_accounts, store
+from sampan.cli.flags import identity, parsers, server_tls, service_accounts, store
 from sampan.cli.flags.table import Flag, add_flags, config_fields
 
 BIND_EVERYWHERE = Flag(
@@ -138,12 +139,7 @@ _FLAGS = (
         is_switch=True,
         target="has_dashboard",
     ),
-    Flag(
-        name="--tls-min-version",
-        help="Oldest TLS version that is accepted.",
-        default="VersionTLS12",
-        type=click.Choice(["VersionTLS12", "VersionTLS13"]),
-    ),
+    *server_tls.FLAGS,
     Flag(
         name="--proxy-client-cert-file",
         help="Client certificate of the API server for aggregated API servers and webhooks.",
@@ -218,6 +214,20 @@ _FLAGS = (
         metavar="F",
     ),
     Flag(
+        name="--default-not-ready-toleration-seconds",
+        help="How many seconds pods that do not say otherwise stay on a node that is not ready.",
+        default=TolerationDefaults().not_ready_s,
+        type=click.IntRange(-(2**63), 2**63 - 1),
+        metavar="N",
+    ),
+    Flag(
+        name="--default-unreachable-toleration-seconds",
+        help="How many seconds pods that do not say otherwise stay on a node that cannot be reached.",
+        default=TolerationDefaults().unreachable_s,
+        type=click.IntRange(-(2**63), 2**63 - 1),
+        metavar="N",
+    ),
+    Flag(
         name="--event-ttl",
         help="How long Events are kept.",
         default="1h0m0s",
@@ -280,7 +290,7 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
         bind_address=bound,
         other_bind_addresses=others,
         advertise_address=advertised(options),
-        tls=replace(tls, is_strict=options["tls_min_version"] == "VersionTLS13") if tls is not None else None,
+        tls=replace(tls, settings=server_tls.tls_settings(options)) if tls is not None else None,
         **identity.authentication(options),
         abac_policies=_policies(options),
         **identity.authorization(options),
@@ -291,6 +301,10 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
         enabled_admission_plugins=enabled,
         disabled_admission_plugins=disabled,
         admission_configurations=_configurations(options["admission_control_config_file"], enabled, disabled),
+        tolerations=TolerationDefaults(
+            not_ready_s=options["default_not_ready_toleration_seconds"],
+            unreachable_s=options["default_unreachable_toleration_seconds"],
+        ),
     )
 
 

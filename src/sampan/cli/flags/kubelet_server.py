@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sampan.cli.flags import kubelet_values as values
 from sampan.cli.flags.table import Flag
+from sampan.machinery.server_tls import DEFAULT_VERSION
 
 SERVER_FLAGS = (
     Flag(
@@ -73,6 +74,21 @@ SERVER_FLAGS = (
         default="",
         config_field="tlsPrivateKeyFile",
         parse=values.text,
+    ),
+    Flag(
+        name="--tls-min-version",
+        help="Oldest TLS version that the HTTPS port accepts: VersionTLS12 or VersionTLS13.",
+        default=DEFAULT_VERSION,
+        config_field="tlsMinVersion",
+        parse=values.text,
+    ),
+    Flag(
+        name="--tls-cipher-suites",
+        help="Cipher suites of TLS 1.2 that the HTTPS port accepts, comma-separated; those of TLS 1.3 are always "
+        "accepted. Default: the suites of OpenSSL.",
+        default=(),
+        config_field="tlsCipherSuites",
+        parse=values.words,
     ),
     Flag(
         name="--client-ca-file",

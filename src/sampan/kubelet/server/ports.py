@@ -23,6 +23,7 @@ from sampan.kubelet.server.server import KubeletServer
 from sampan.kubelet.server.view import ServerSettings
 from sampan.machinery.delegation import Delegation
 from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.server_tls import server_context
 
 _MAX_LINE = 1 << 20
 """Maximum length of the request line in bytes, which contains the command to execute."""
@@ -72,8 +73,7 @@ def _bound(namespace: NetworkNamespace, host: str, port: int) -> socket.socket:
 
 def tls_context(certificate: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
     """Return the server context. Client certificates are optional and must be signed by `client_ca`."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = server_context()
     context.load_cert_chain(certificate, key)
     context.set_alpn_protocols(["http/1.1"])
     if client_ca is not None:
