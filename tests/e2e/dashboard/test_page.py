@@ -208,7 +208,7 @@ def test_theme_and_language(open_page: OpenPage) -> None:
     page.wait_for("document.documentElement.dataset.theme === 'dark'")
     page.choose("dialog .field:nth-of-type(2) select", "zh")
     page.wait_for_text("退出登录")
-    page.evaluate("location.reload()")
+    page.open(page.evaluate("location.href"))
     page.wait_for_text("概览")
     assert page.evaluate("document.documentElement.lang") == "zh-CN"
     background = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
