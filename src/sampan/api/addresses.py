@@ -54,7 +54,7 @@ def interface_address(value: str, field: str) -> list[FieldError]:
         detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
         return [FieldError.invalid(field, value, detail)]
     address, bits = network
-    plain = _unmapped(address)
+    plain = unmapped(address)
     if isinstance(plain, IPv4Address) and bits > 32:
         bits -= 96
     canonical = f"{plain}/{bits}"
@@ -99,7 +99,9 @@ def _is_plain_short(value: str) -> bool:
     return True
 
 
-def _unmapped(address: Address) -> Address:
+def unmapped(address: Address) -> Address:
+    """Return the IPv4 address that an IPv4-mapped IPv6 address stands for, or any other address as it is. Connections
+    to the one reach the other, so that rules about addresses must look at this one."""
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 

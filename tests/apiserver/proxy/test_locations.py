@@ -24,6 +24,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.proxy import locations
 from sampan.apiserver.proxy.locations import Location, ProxyTarget, target_of
 from sampan.apiserver.proxy.proxied import split_path
+from sampan.apiserver.registry.validation import validate_endpoint_ip
 from sampan.machinery import errors
 
 
@@ -61,6 +62,14 @@ def test_pods() -> None:
     for ip in ("", "127.0.0.1", "169.254.169.254", "0.0.0.0", "::1"):
         with pytest.raises(errors.BadRequest, match="address not allowed"):
             locations.pod_location(_pod(ip, 80), name)
+
+
+@pytest.mark.parametrize("ip", ["::ffff:127.0.0.1", "::ffff:7f00:1", "::ffff:169.254.169.254", "::ffff:0.0.0.0"])
+def test_reach_the_servers_loopback_by_a_mapped_address(ip: str) -> None:
+    """A node reports its addresses itself, and nobody validates them."""
+    with pytest.raises(errors.BadRequest, match="address not allowed"):
+        locations.check_reachable([ip])
+    assert list(validate_endpoint_ip(ip, "addresses"))
 
 
 def test_services() -> None:

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from sampan.api import addresses
 from sampan.api.integers import parse_int64, parse_port
 from sampan.api.types.core_v1 import EndpointAddress, Node, Pod, Service
 from sampan.api.types.core_v1 import Endpoints as CoreEndpoints
@@ -139,7 +140,7 @@ def is_reachable(address: str) -> bool:
     """Whether it is a unicast address that other hosts can reach."""
     if not is_address(address):
         return False
-    ip = ipaddress.ip_address(address)
+    ip = addresses.unmapped(ipaddress.ip_address(address))
     return not (ip.is_unspecified or ip.is_loopback or ip.is_multicast or ip.is_link_local)
 
 

@@ -197,9 +197,10 @@ def validate_endpoint_ip(text: str, at: str) -> Iterator[FieldError]:
 
 @lru_cache(maxsize=8192)
 def _endpoint_details(text: str) -> tuple[str, ...]:
-    address = addresses.parse(text)
-    if address is None:
+    parsed = addresses.parse(text)
+    if parsed is None:
         return ("must be a valid IP address",)
+    address = addresses.unmapped(parsed)
     rules = (
         (address.is_unspecified, f"may not be unspecified ({text})"),
         (address.is_loopback, "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
