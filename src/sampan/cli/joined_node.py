@@ -292,6 +292,7 @@ class JoinedNode:
             identity=str(self._where.path),
             cluster=self._files.ca.read_bytes(),
             addresses=addresses,
+            cluster_cidrs=[ip_network(cidr) for cidr in record.pod_cidrs],
             backend=record.pod_network,
             server=parse_server(record.server).host,
             key_file=self._files.wireguard_key,

@@ -310,7 +310,14 @@ class Assembly:
         from sampan.cluster.machine_mesh import machine_mesh, remove_machine_mesh
 
         backend = self.config.nodes.pod_network
-        mesh = machine_mesh(root=root, ca=ca, backend=backend, client=client, clock=self.clock)
+        mesh = machine_mesh(
+            root=root,
+            ca=ca,
+            backend=backend,
+            cluster_cidrs=self.config.nodes.cluster_cidrs,
+            client=client,
+            clock=self.clock,
+        )
         running.push_async_callback(asyncio.to_thread, remove_machine_mesh, root)
         await running.enter_async_context(_in_background(mesh.run()))
 

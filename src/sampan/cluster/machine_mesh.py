@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from ipaddress import ip_network
 from pathlib import Path
 
 from sampan.api.types.core_v1 import Node
@@ -14,27 +16,30 @@ from sampan.network.mesh.agent import MeshAgent
 from sampan.network.mesh.config import MeshConfig
 
 
-def machine_mesh(*, root: Path, ca: bytes, backend: str, client: Client, clock: Clock) -> MeshAgent:
+def machine_mesh(
+    *, root: Path, ca: bytes, backend: str, cluster_cidrs: Sequence[str], client: Client, clock: Clock
+) -> MeshAgent:
     """Return the agent that connects the real nodes of this process, whose data are in `root`, with other machines.
 
     It works in the namespace of the process, through which nodes with a namespace of their own reach other machines.
     """
-    return MeshAgent(config=_config(root, ca, backend), client=client, clock=clock)
+    return MeshAgent(config=_config(root, ca, backend, cluster_cidrs), client=client, clock=clock)
 
 
 def remove_machine_mesh(root: Path) -> None:
     """Remove what the agent has left on the machine."""
     from sampan.network.mesh.agent import remove_mesh
 
-    remove_mesh(_config(root, b"", ""))
+    remove_mesh(_config(root, b"", "", ()))
 
 
-def _config(root: Path, ca: bytes, backend: str) -> MeshConfig:
+def _config(root: Path, ca: bytes, backend: str, cluster_cidrs: Sequence[str]) -> MeshConfig:
     return MeshConfig(
         is_own=_is_own,
         identity=str(root),
         cluster=ca,
         addresses=own_addresses(),
+        cluster_cidrs=[ip_network(cidr) for cidr in cluster_cidrs],
         backend=backend,
         key_file=root / "wireguard.key",
     )

@@ -171,7 +171,10 @@ class RealNodes:
         while True:
             await self._routes_due.wait()
             self._routes_due.clear()
-            await self._attachments.route([self._with_own_pod_cidrs(node) for node in self._nodes.lister.list()])
+            try:
+                await self._attachments.route([self._with_own_pod_cidrs(node) for node in self._nodes.lister.list()])
+            except Exception:  # Whatever other nodes have reported, the nodes of this process keep running.
+                log.exception("cannot route the pod CIDRs of the nodes")
 
     def _start(self, name: str) -> None:
         assert self._group is not None

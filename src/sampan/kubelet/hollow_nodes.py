@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sampan.api.codec.json import to_value
+from sampan.api.semantics.nodes import internal_addresses
 from sampan.api.types.core_v1 import Node, NodeSpec, NodeStatus, Taint
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.node_status import CONTROLLER_ATTACHES, NodeMachine, node_status, own_labels
@@ -74,7 +75,7 @@ def capacity_of(node: Node) -> dict[str, str]:
 
 def address_of(node: Node) -> str:
     """Return the internal IP of the node, or an empty string if it has none yet."""
-    return next((address.address for address in node.status.addresses if address.type == "InternalIP"), "")
+    return next(map(str, internal_addresses(node)), "")
 
 
 def free_names(existing: Iterable[str], count: int, prefix: str = NAME_PREFIX) -> list[str]:

@@ -48,6 +48,33 @@ def test_an_announced_server_has_the_addresses_of_its_node() -> None:
     assert [hint.name for hint in endpoint.hints.forNodes] == ["b"]
 
 
+@pytest.mark.parametrize("address", ["no address", "fe80::1%x", ""])
+def test_a_node_with_an_address_that_is_none_announces_nothing(address: str) -> None:
+    announced = node(**{DNS_PORT: "10053", METRICS_PORT: "9153"})
+    announced.status.addresses[0].address = address
+    assert announced_slices(announced) == []
+
+
+def test_a_node_whose_announcement_is_refused_does_not_stop_the_others() -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), serving() as api:
+            client = api.client()
+            await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="kube-system")))
+            for name, address in (("a", "127.0.0.1"), ("b", "192.0.2.7")):
+                created = copy_of(await client.of(Node).create(node(name, **{DNS_PORT: "10053", METRICS_PORT: "9153"})))
+                created.status = node().status
+                created.status.addresses = [NodeAddress(type="InternalIP", address=address)]
+                await client.of(Node).update_status(created)
+            async with InformerFactory(client=client) as informers, asyncio.TaskGroup() as group:
+                servers = AnnouncedServers(client=client, informers=informers, clock=api.clock)
+                task = group.create_task(servers.run())
+                slices = informers.of(EndpointSlice)
+                await eventually(lambda: [item.metadata.name for item in slices.lister] == ["kube-dns-b"])
+                task.cancel()
+
+    asyncio.run(main())
+
+
 def test_slices_follow_announcements() -> None:
     async def main() -> None:
         async with asyncio.timeout(60), serving() as api:

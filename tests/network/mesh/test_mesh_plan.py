@@ -11,7 +11,9 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.network.mesh.config import ROUTES, VXLAN, WIREGUARD
 from sampan.network.mesh.mesh_plan import (
     ADDRESSES,
+    ENDPOINT,
     OFFERED,
+    PUBLIC_KEY,
     Machine,
     MeshPlan,
     MeshRoute,
@@ -137,10 +139,34 @@ def test_machines_are_read_from_nodes() -> None:
     assert choose_backend(OWN, second) == ROUTES
 
 
+KEY = "dGhpcnR5LXR3byBieXRlcyBvZiBhIHB1YmxpYyBrZSE="
+
+
 def test_a_machine_is_published_and_read_back() -> None:
-    annotations = {key: value for key, value in annotations_of(FAR).items() if value is not None}
+    annotations = {key: value for key, value in annotations_of(replace(FAR, public_key=KEY)).items() if value}
     (read,) = read_machines([node("far", "10.9.0.3", "10.200.2.0/24", annotations=annotations)], lambda node: False)
-    assert (read.interfaces, read.offered, read.public_key) == (list(FAR.interfaces), list(FAR.offered), "far")
+    assert (read.interfaces, read.offered, read.public_key) == (list(FAR.interfaces), list(FAR.offered), KEY)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (PUBLIC_KEY, "not a key"),
+        (PUBLIC_KEY, "c2hvcnQ="),
+        (PUBLIC_KEY, "\u00e9"),
+        (ENDPOINT, "198.51.100.1:http"),
+        (ENDPOINT, "198.51.100.1:70000"),
+        (ENDPOINT, "localhost:51820"),
+        (ENDPOINT, "51820"),
+        (ADDRESSES, "10.9.0.3/24,fe80::1%x; reboot/64,10.9.0.3/99,everything"),
+    ],
+)
+def test_publish_what_is_no_key_endpoint_or_address(key: str, value: str) -> None:
+    annotations = {ADDRESSES: "10.9.0.3/24", OFFERED: "wireguard", PUBLIC_KEY: KEY, key: value}
+    (read,) = read_machines([node("far", "10.9.0.3", "10.200.2.0/24", annotations=annotations)], lambda node: False)
+    assert [str(interface) for interface in read.interfaces] == ["10.9.0.3/24"]
+    assert read.public_key in ("", KEY)
+    assert read.endpoint == ""
 
 
 def test_names_are_stable_and_fit_the_kernel() -> None:

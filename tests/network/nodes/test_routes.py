@@ -2,6 +2,8 @@
 
 import socket
 
+import pytest
+
 from sampan.api.types.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.network_namespace import in_network
@@ -37,6 +39,18 @@ def test_nodes_on_the_bridge_are_gateways() -> None:
 
 def test_real_nodes_of_other_machines_are_distant() -> None:
     assert distant_pod_cidrs(NODES, NODE_CIDRS) == ["10.200.2.0/24"]
+
+
+@pytest.mark.parametrize("address", ["no address", "fe80::1%x; reboot", "10.0.0.2/8", "", "0x7f.1"])
+def test_a_node_with_an_address_that_is_none_stops_no_routes(address: str) -> None:
+    assert pod_routes([node("evil", address, "10.200.9.0/24"), *NODES], NODE_CIDRS) == pod_routes(NODES, NODE_CIDRS)
+
+
+@pytest.mark.parametrize("cidr", ["0.0.0.0/0", "10.200.0.0/25", "10.200.0.0/16", "203.0.113.0/24"])
+def test_a_newer_node_does_not_get_routes_to_addresses_of_others(cidr: str) -> None:
+    evil = node("evil", "172.30.0.9", cidr)
+    evil.metadata.creationTimestamp = "2026-01-01T00:00:00Z"
+    assert pod_routes([evil, *NODES], NODE_CIDRS, ["10.200.0.0/16"]) == pod_routes(NODES, NODE_CIDRS)
 
 
 @needs_network

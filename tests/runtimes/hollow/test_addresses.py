@@ -1,5 +1,6 @@
 """Addresses of hollow pods."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,3 +38,11 @@ def test_nobody_has_the_same(moves: list[int]) -> None:
         elif address := address_range.take():
             held.append(address)
     assert len(set(held)) == len(held) <= 14
+
+
+@pytest.mark.parametrize("text", ["no address", "fe80::1%x", "10.0.0.1/24", "", "::ffff:10.1.0.1"])
+def test_what_is_no_address_of_the_range_is_not_claimed(text: str) -> None:
+    addresses = AddressRange("10.1.0.0/24")
+    assert not addresses.claim(text)
+    addresses.give_back(text)
+    assert addresses.take() == "10.1.0.1"

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from sampan.api.semantics.nodes import internal_addresses
 from sampan.api.types.core_v1 import Node
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery import errors
@@ -34,7 +35,7 @@ _MAX_PORT = 65535
 def announced_server(node: Node) -> PublishedServer | None:
     """Return the DNS server that a node announces, or None. It has the addresses of the node."""
     ports = [_port(node.metadata.annotations.get(name, "")) for name in (DNS_PORT, METRICS_PORT)]
-    addresses = [entry.address for entry in node.status.addresses if entry.type == "InternalIP"]
+    addresses = [str(address) for address in internal_addresses(node)]
     if not all(ports) or not addresses:
         return None
     return published_dns(node=node.metadata.name, addresses=addresses, dns_port=ports[0], metrics_port=ports[1])
@@ -135,7 +136,10 @@ class AnnouncedServers:
     async def _reconcile(self) -> None:
         desired = {item.metadata.name: item for node in self._nodes.lister for item in announced_slices(node)}
         for name, item in desired.items():
-            await put_slice(self._client, item, self._slices.lister.get(name, NAMESPACE))
+            try:
+                await put_slice(self._client, item, self._slices.lister.get(name, NAMESPACE))
+            except errors.Invalid as error:  # such as loopback addresses: the other nodes' servers are published
+                log.warning("cannot publish the DNS server of a joined node: %s", error)
         for current in list(self._slices.lister):
             if current.metadata.name not in desired and ANNOUNCED in current.metadata.labels:
                 try:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from sampan.api.semantics.nodes import pod_cidrs
 from sampan.api.types.core_v1 import Node
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
@@ -63,7 +64,7 @@ class KnownClients:
         for node in self._nodes():
             if any(item.address == text for item in node.status.addresses if item.type.endswith("IP")):
                 return True
-            if any(address in ipaddress.ip_network(cidr, strict=False) for cidr in node.spec.podCIDRs):
+            if any(address in network for network in pod_cidrs(node)):
                 return True
         return False
 

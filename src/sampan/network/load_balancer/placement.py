@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 
+from sampan.api.semantics.nodes import internal_addresses
 from sampan.api.types.core_v1 import Node, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -51,10 +52,8 @@ def is_ready(node: Node) -> bool:
 def node_address(node: Node, address: str, cidrs: Sequence[str]) -> str:
     """Return the address of a node on the bridge in the IP family of an address; empty if it is not there."""
     networks = [ip_network(cidr) for cidr in cidrs]
-    addresses = [entry.address for entry in node.status.addresses if entry.type == "InternalIP"]
-    same_family = (candidate for candidate in addresses if (":" in candidate) == (":" in address))
-    on_bridge = (own for own in same_family if any(ip_address(own) in network for network in networks))
-    return next(on_bridge, "")
+    same_family = (own for own in internal_addresses(node) if (own.version == 6) == (":" in address))
+    return next((str(own) for own in same_family if any(own in network for network in networks)), "")
 
 
 def endpoint_nodes(slices: Iterable[EndpointSlice]) -> set[str]:

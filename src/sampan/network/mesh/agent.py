@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from sampan.api.semantics.nodes import pod_cidrs
 from sampan.api.types.core_v1 import Node
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
@@ -27,8 +28,9 @@ from sampan.network.mesh.config import (
     tunnel_mtu,
     usable_backends,
 )
+from sampan.network.mesh.destinations import accept_destinations
 from sampan.network.mesh.links import MeshError, MeshLinks, has_leftovers
-from sampan.network.mesh.mesh_plan import Machine, MeshPlan, annotations_of, plan_mesh, pod_cidrs_of, read_machines
+from sampan.network.mesh.mesh_plan import Machine, MeshPlan, annotations_of, plan_mesh, read_machines
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +87,12 @@ class MeshAgent:
             return
 
     async def _sync(self) -> None:
+        try:
+            await self._reach_others()
+        except Exception:  # Whatever the nodes of other machines have published, this machine keeps running.
+            log.exception("cannot set up the network between machines; retrying in %g s", _CHECK_S)
+
+    async def _reach_others(self) -> None:
         nodes = [node for node in self._nodes.lister if not is_hollow_node(node)]
         others = read_machines(nodes, self._config.is_own)
         if not others and not await self._do(lambda: has_leftovers(self._config.identity)):
@@ -96,6 +104,7 @@ class MeshAgent:
             return
         if others:
             await self._publish(own, own_nodes)
+        others = list(accept_destinations(own, others, self._config.cluster_cidrs))
         plan = plan_mesh(own, others, wireguard_port=self._config.wireguard_port)
         try:
             await self._do(lambda: self._opened().apply(plan, own.interfaces[0], self._private_key))
@@ -115,7 +124,7 @@ class MeshAgent:
         return Machine(
             nodes=[node.metadata.name for node in nodes],
             interfaces=interfaces,
-            destinations=[cidr for node in nodes for cidr in pod_cidrs_of(node)],
+            destinations=[cidr for node in nodes for cidr in pod_cidrs(node)],
             offered=offered,
             public_key=key,
         )

@@ -9,6 +9,7 @@ from ipaddress import ip_address, ip_interface
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sampan.api.addresses import Network
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.mesh import kernel
 
@@ -35,6 +36,8 @@ class MeshConfig:
     """What all machines of the cluster share, from which the VXLAN network identifier is derived."""
     addresses: Sequence[str]
     """The addresses of this machine with which others reach it, the primary one first."""
+    cluster_cidrs: Sequence[Network] = ()
+    """The cluster CIDRs, to which the pod CIDRs of other machines must belong; none if nodes choose their pod CIDRs."""
     backend: str = AUTO
     server: str = ""
     """The host of the API server, if it runs on another machine."""

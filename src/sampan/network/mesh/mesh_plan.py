@@ -7,11 +7,14 @@ machines both sides come to the same decision: plain routes if they share a subn
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_address, ip_interface, ip_network
 
+from sampan.api.addresses import parse as parse_address
+from sampan.api.semantics.nodes import internal_addresses, pod_cidrs
 from sampan.api.types.core_v1 import Node
 from sampan.machinery.hollow import is_hollow_node
 from sampan.network.mesh.config import PREFERENCE, ROUTES, VXLAN, WIREGUARD
@@ -23,6 +26,9 @@ OFFERED = "network.sampan.dev/pod-network"
 PUBLIC_KEY = "network.sampan.dev/wireguard-key"
 ENDPOINT = "network.sampan.dev/wireguard-endpoint"
 ANNOTATIONS = (ADDRESSES, OFFERED, PUBLIC_KEY, ENDPOINT)
+
+_KEY_LENGTH = 32
+_MAX_PORT = 65535
 
 Interface = IPv4Interface | IPv6Interface
 Network = IPv4Network | IPv6Network
@@ -81,9 +87,10 @@ class MeshPlan:
 
 
 def read_machines(nodes: Iterable[Node], is_own: Callable[[Node], bool]) -> list[Machine]:
-    """Return the other machines with real nodes. Nodes with the same machine addresses share a machine."""
+    """Return the other machines with real nodes, those with the oldest nodes first. Nodes with the same machine
+    addresses share a machine."""
     groups: dict[tuple[str, ...], list[Node]] = {}
-    for node in sorted(nodes, key=lambda node: node.metadata.name):
+    for node in sorted(nodes, key=lambda node: (node.metadata.creationTimestamp or "", node.metadata.name)):
         if not is_own(node) and not is_hollow_node(node):
             groups.setdefault(_machine_addresses(node), []).append(node)
     return [_machine(addresses, members) for addresses, members in groups.items() if addresses]
@@ -93,15 +100,7 @@ def _machine_addresses(node: Node) -> tuple[str, ...]:
     """Return the addresses in the annotation, or those of the node if another kind of kubelet runs it."""
     text = node.metadata.annotations.get(ADDRESSES, "")
     published = tuple(word for word in text.split(",") if _is_interface(word))
-    return published or tuple(_internal_addresses(node))
-
-
-def _internal_addresses(node: Node) -> list[str]:
-    return [
-        address.address
-        for address in node.status.addresses
-        if address.type == "InternalIP" and _is_interface(address.address)
-    ]
+    return published or tuple(map(str, internal_addresses(node)))
 
 
 def _machine(addresses: tuple[str, ...], nodes: Sequence[Node]) -> Machine:
@@ -116,23 +115,15 @@ def _machine(addresses: tuple[str, ...], nodes: Sequence[Node]) -> Machine:
         interfaces=interfaces,
         destinations=[destination for node in nodes for destination in _destinations(node, own)],
         offered=offered,
-        public_key=annotations.get(PUBLIC_KEY, ""),
-        endpoint=annotations.get(ENDPOINT, ""),
+        public_key=_checked(annotations.get(PUBLIC_KEY, ""), is_public_key),
+        endpoint=_checked(annotations.get(ENDPOINT, ""), _is_endpoint),
     )
 
 
-def pod_cidrs_of(node: Node) -> Iterator[Network]:
-    for cidr in node.spec.podCIDRs or ([node.spec.podCIDR] if node.spec.podCIDR else []):
-        try:
-            yield ip_network(cidr)
-        except ValueError:
-            continue
-
-
 def _destinations(node: Node, machine_addresses: set[str]) -> Iterator[Network]:
-    yield from pod_cidrs_of(node)
-    for address in _internal_addresses(node):
-        if address not in machine_addresses:
+    yield from pod_cidrs(node)
+    for address in internal_addresses(node):
+        if str(address) not in machine_addresses:
             yield ip_network(address)
 
 
@@ -288,9 +279,33 @@ def _mark(identity: str) -> int:
     return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:3], "big")
 
 
+# -- texts that nodes publish ----------------------------------------------------------------------------------------
+
+
+def _checked(text: str, is_valid: Callable[[str], bool]) -> str:
+    return text if is_valid(text) else ""
+
+
 def _is_interface(text: str) -> bool:
+    if "%" in text:  # the scope of a link-local address may be any text
+        return False
     try:
         ip_interface(text)
     except ValueError:
         return False
     return True
+
+
+def is_public_key(text: str) -> bool:
+    """Whether a text is a public key of WireGuard: 32 bytes as base64."""
+    try:
+        return len(base64.b64decode(text, validate=True)) == _KEY_LENGTH
+    except ValueError:
+        return False
+
+
+def _is_endpoint(text: str) -> bool:
+    """Whether a text is ADDRESS:PORT, with IPv6 addresses in brackets."""
+    host, _, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdecimal() and len(port) <= len(str(_MAX_PORT)) and 0 < int(port) <= _MAX_PORT
+    return is_port and parse_address(host.removeprefix("[").removesuffix("]")) is not None

@@ -51,7 +51,8 @@ class NodeBridge:
     async def route(self, nodes: Iterable[Node]) -> None:
         present, node_cidrs = list(nodes), self._config.node_cidrs
         try:
-            routes, distant = pod_routes(present, node_cidrs), distant_pod_cidrs(present, node_cidrs)
+            routes = pod_routes(present, node_cidrs, self._config.cluster_cidrs)
+            distant = distant_pod_cidrs(present, node_cidrs)
             await self._do(self._host.route, routes, distant)
         except NodeNetworkError as error:
             log.warning("pods of some nodes cannot be reached: %s", error)

@@ -5,21 +5,28 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_network
 
+from sampan.api.semantics.nodes import internal_addresses, pod_cidrs
 from sampan.api.types.core_v1 import Node
 from sampan.machinery.hollow import is_hollow_node
 from sampan.network import netlink
+from sampan.network.disjoint_networks import DisjointNetworks, is_within
 
 
-def pod_routes(nodes: Iterable[Node], node_cidrs: Sequence[str]) -> dict[str, dict[str, str]]:
+def pod_routes(
+    nodes: Iterable[Node], node_cidrs: Sequence[str], cluster_cidrs: Sequence[str] = ()
+) -> dict[str, dict[str, str]]:
     """Return by node name the gateway of each pod CIDR: the node's address on the bridge. Nodes without an address
-    there, such as those of other machines, have no routes."""
+    there, such as those of other machines, have no routes. Pod CIDRs must be in the cluster CIDRs, if there are any,
+    and one that overlaps that of an older node is left out."""
     routes: dict[str, dict[str, str]] = {}
-    for node in nodes:
+    reserved, clusters = DisjointNetworks(), [ip_network(cidr) for cidr in cluster_cidrs]
+    for node in sorted(nodes, key=lambda node: (node.metadata.creationTimestamp or "", node.metadata.name)):
         gateways = _bridge_addresses(node, node_cidrs)
-        for destination in _pod_cidrs(node):
-            if (gateway := gateways.get(destination.version)) is not None:
+        for destination in pod_cidrs(node):
+            gateway = gateways.get(destination.version)
+            if gateway is not None and is_within(destination, clusters) and reserved.add(destination):
                 routes.setdefault(node.metadata.name, {})[str(destination)] = gateway
     return routes
 
@@ -28,24 +35,17 @@ def distant_pod_cidrs(nodes: Iterable[Node], node_cidrs: Sequence[str]) -> list[
     """Return the pod CIDRs of real nodes of other machines, which the nodes on the bridge reach through this
     machine."""
     distant = [node for node in nodes if not _bridge_addresses(node, node_cidrs) and not is_hollow_node(node)]
-    return [str(destination) for node in distant for destination in _pod_cidrs(node)]
+    return [str(destination) for node in distant for destination in pod_cidrs(node)]
 
 
 def _bridge_addresses(node: Node, node_cidrs: Sequence[str]) -> dict[int, str]:
     """Return the addresses of a node on the bridge, by IP version."""
     networks = [ip_network(cidr) for cidr in node_cidrs]
     addresses: dict[int, str] = {}
-    for entry in node.status.addresses:
-        if entry.type == "InternalIP":
-            address = ip_address(entry.address)
-            if any(address in network for network in networks):
-                addresses.setdefault(address.version, entry.address)
+    for address in internal_addresses(node):
+        if any(address in network for network in networks):
+            addresses.setdefault(address.version, str(address))
     return addresses
-
-
-def _pod_cidrs(node: Node) -> list[IPv4Network | IPv6Network]:
-    cidrs = node.spec.podCIDRs or ([node.spec.podCIDR] if node.spec.podCIDR else [])
-    return [ip_network(cidr, strict=False) for cidr in cidrs]
 
 
 class RouteTable:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 
+from sampan.api.semantics.nodes import internal_addresses
 from sampan.api.types.core_v1 import Node
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.client import Client
@@ -217,7 +218,7 @@ class NodeProxy:
         await self._nodes.synced.wait()
         while self._clock.monotonic() < deadline:
             node = self._nodes.lister.get(self._config.node_name)
-            addresses = [a.address for a in node.status.addresses if a.type == "InternalIP"] if node is not None else []
+            addresses = [str(address) for address in internal_addresses(node)] if node is not None else []
             if addresses:
                 return addresses
             await self._clock.sleep(0.5)

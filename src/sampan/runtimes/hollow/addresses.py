@@ -2,6 +2,8 @@
 
 import ipaddress
 
+from sampan.api.addresses import parse
+
 
 class AddressRange:
     def __init__(self, cidr: str) -> None:
@@ -38,7 +40,7 @@ class AddressRange:
             self._used.discard(index)
 
     def _index(self, address: str) -> int | None:
-        ip = ipaddress.ip_address(address)
+        ip = parse(address)
         if not isinstance(ip, self._make):
             return None
         index = int(ip) - self._first

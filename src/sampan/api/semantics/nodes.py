@@ -1,0 +1,22 @@
+"""The addresses in Node objects. A kubelet writes them about itself, so that they can be any text: what is not an
+address is left out."""
+
+from collections.abc import Iterator
+
+from sampan.api import addresses
+from sampan.api.addresses import Address, Network
+from sampan.api.types.core_v1 import Node
+
+
+def internal_addresses(node: Node) -> list[Address]:
+    """Return the internal IP addresses of a node, each once, in the order of its status."""
+    texts = (entry.address for entry in node.status.addresses if entry.type == "InternalIP")
+    return list(dict.fromkeys(address for address in map(addresses.parse, texts) if address is not None))
+
+
+def pod_cidrs(node: Node) -> Iterator[Network]:
+    """Yield the pod CIDRs of a node."""
+    for text in node.spec.podCIDRs or [node.spec.podCIDR]:
+        network = addresses.parse_network(text)
+        if network is not None:
+            yield network
