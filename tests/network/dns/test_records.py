@@ -24,6 +24,14 @@ NX, NODATA = ["NXDOMAIN"], list[str]()
 DNS_PORTS = (("dns", "UDP", 53), ("dns-tcp", "TCP", 53))
 
 
+@pytest.mark.parametrize("number", [-1, 0, 65536])
+def test_an_endpoint_port_that_does_not_exist_has_no_record(number: int) -> None:
+    hostile = endpoint_slice("web", endpoint("10.0.0.1"), ports=[("a", "TCP", number), ("b", "TCP", 80)])
+    table = record_table([(service("web", "None"), [hostile])])
+    assert answer_texts(ask(responder_of(table), f"web.default.svc.{ZONE}", "A")) == ["A 10.0.0.1"]
+    assert answer_texts(ask(responder_of(table), f"_a._tcp.web.default.svc.{ZONE}", "SRV")) == NX
+
+
 @pytest.fixture(scope="module")
 def table() -> RecordTable:
     kubernetes = service("kubernetes", "10.96.0.1", ports=[("https", "TCP", 443)])

@@ -74,6 +74,15 @@ class TestHostileServices:
         assert len(states()[0].endpoints) == 1000
         assert "pairs of endpoints and ports" in caplog.text
 
+    @pytest.mark.parametrize("number", [-1, 0, 65536, 70000, 2**31 - 1, None])
+    def test_endpoints_at_a_port_that_does_not_exist(self, number: int | None) -> None:
+        """The API server accepts such slices, as the real one does."""
+        hostile = endpoint_slice("web", endpoint("10.1.0.2"), name="web-2")
+        hostile.ports = [EndpointPort(name="", port=number, protocol="TCP")]
+        slices = [endpoint_slice("web", endpoint("10.1.0.1")), hostile]
+        (state,) = resolve(service(), slices, (IPV4,), Topology(node_name=NODE))
+        assert [str(endpoint) for endpoint in state.endpoints] == ["10.1.0.1:8080"]
+
 
 class TestServicePorts:
     def test_a_port_of_each_family(self) -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from sampan.api.limits import SERVICE_SRV_RECORDS
+from sampan.api.semantics.endpoint_slices import numbered_ports
 from sampan.api.types.core_v1 import Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.network.dns.config import ZoneConfig
@@ -105,9 +106,8 @@ def slice_records(endpoint_slice: EndpointSlice, *, publishes_not_ready: bool) -
             else:
                 addresses[dashed(address)] = packed
     ports = [
-        ServicePortRecord(port.name or "", (port.protocol or "TCP").lower(), port.port)
-        for port in endpoint_slice.ports or ()
-        if port.port is not None
+        ServicePortRecord(port.name or "", (port.protocol or "TCP").lower(), number)
+        for port, number in numbered_ports(endpoint_slice)
     ]
     return SliceRecords(A if endpoint_slice.addressType == "IPv4" else AAAA, addresses, dict(hostnames), ports)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
+from sampan.api.semantics.endpoint_slices import numbered_ports
 from sampan.api.types.core_v1 import Service, ServicePort
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.informer import InformerFactory
@@ -39,9 +40,9 @@ def ready_addresses(service: Service, port: str | int, slices: Iterable[Endpoint
     addresses: set[EndpointAddress] = set()
     for endpoint_slice in (item for item in slices if item.addressType in families):
         numbers = [
-            entry.port
-            for entry in endpoint_slice.ports or ()
-            if (entry.name or "") == service_port.name and (entry.protocol or "TCP") == "TCP" and entry.port
+            number
+            for entry, number in numbered_ports(endpoint_slice)
+            if (entry.name or "") == service_port.name and (entry.protocol or "TCP") == "TCP"
         ]
         for endpoint in endpoint_slice.endpoints or ():
             if endpoint.conditions.ready is not False and endpoint.addresses:

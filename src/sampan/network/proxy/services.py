@@ -13,6 +13,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
 from sampan.api.limits import SERVICE_ADDRESS_PORTS, SERVICE_ENDPOINT_PORTS
+from sampan.api.semantics.endpoint_slices import numbered_ports
 from sampan.api.types.core_v1 import Service, ServicePort
 from sampan.api.types.discovery_v1 import Endpoint, EndpointSlice
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -94,6 +95,8 @@ class ServicePortInfo:
     """Empty if every source is allowed."""
     affinity_timeout_s: int = 0
     """The timeout of the session affinity ClientIP, or 0 without affinity."""
+    created: str = ""
+    """When the service was created: of two services that claim an address, the older one has it."""
     is_external_policy_local: bool = False
     is_internal_policy_local: bool = False
     health_check_node_port: int = 0
@@ -218,6 +221,7 @@ def _service_port(service: Service, port: ServicePort, family: str, addresses: _
         load_balancer_ips=addresses.load_balancer_ips,
         source_ranges=addresses.source_ranges,
         affinity_timeout_s=_affinity_timeout_s(service),
+        created=service.metadata.creationTimestamp or "",
         is_external_policy_local=is_external_local,
         is_internal_policy_local=spec.internalTrafficPolicy == _LOCAL,
         health_check_node_port=spec.healthCheckNodePort if spec.type == "LoadBalancer" and is_external_local else 0,
@@ -300,9 +304,7 @@ def endpoints_by_port(
         if slice.addressType != family:
             continue
         infos = [info for endpoint in slice.endpoints or () if (info := _endpoint(endpoint, node_name)) is not None]
-        for port in slice.ports or ():
-            if not port.port:
-                continue
+        for port, number in numbered_ports(slice):
             if remaining < len(infos):
                 log.warning(
                     "service %s: more than %d pairs of endpoints and ports; the others are not used",
@@ -313,8 +315,8 @@ def endpoints_by_port(
             remaining -= len(infos)
             by_address = endpoints.setdefault((port.name or "", port.protocol or TCP), {})
             for info in infos:
-                if not info.is_terminating or (info.address, port.port) not in by_address:
-                    by_address[info.address, port.port] = info._replace(port=port.port)
+                if not info.is_terminating or (info.address, number) not in by_address:
+                    by_address[info.address, number] = info._replace(port=number)
     return {port: tuple(map(by_address.__getitem__, sorted(by_address))) for port, by_address in endpoints.items()}
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from sampan.api.types.core_v1 import Service
 from sampan.network.proxy.config import ProxyConfig, node_facts
 from sampan.network.proxy.nftables.compiler import ServiceCompiler
 from sampan.network.proxy.nftables.families import FAMILIES_BY_NAME
 from sampan.network.proxy.services import FAMILIES
 from sampan.network.proxy.tracker import ServiceTracker
 from tests.network.proxy.nftables.packet_model import Model, Packet
-from tests.network.proxy.objects import NODE
+from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, service
 from tests.network.proxy.random_services import (
     BALANCED,
     CLUSTER_CIDRS,
@@ -27,6 +29,7 @@ from tests.network.proxy.random_services import (
 from tests.network.proxy.recorder import RecordedTable
 from tests.network.proxy.service_oracle import Oracle
 
+TIMES = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
 CONFIG = ProxyConfig(cluster_cidrs=CLUSTER_CIDRS)
 
 
@@ -100,6 +103,44 @@ def test_masquerade_of_everything() -> None:
     ]
     assert translated
     assert all(outcome.is_masqueraded for outcome in translated)
+
+
+@pytest.mark.parametrize("victim_name", ["dns", "zzz"])
+@pytest.mark.parametrize(
+    "victim_spec", [{}, {"ip": "10.96.0.7", "ingress": ["10.96.0.10"]}], ids=["cluster", "balancer"]
+)
+def test_capture_the_address_of_a_service_by_an_external_ip(victim_name: str, victim_spec: dict[str, Any]) -> None:
+    victim, capture = service(victim_name, **victim_spec), service("a", ip="10.96.0.66", externalIPs=["10.96.0.10"])
+    capture.metadata.creationTimestamp, victim.metadata.creationTimestamp = TIMES
+    packet = Packet(OUTSIDE["IPv4"][0], "10.96.0.10", "tcp", 80, "eth0")
+    for order in ([victim, capture], [capture, victim]):
+        table = table_of(*order)
+        assert {outcome.destination for outcome in table.model(frozenset()).outcomes(packet)} == {pod_of(victim_name)}
+
+
+@pytest.mark.parametrize("name", ["a", "z"])
+def test_capture_the_external_ip_of_an_older_service(name: str) -> None:
+    old = service("m", ip="10.96.0.7", externalIPs=["192.0.2.9"])
+    new = service(name, ip="10.96.0.66", externalIPs=["192.0.2.9"])
+    old.metadata.creationTimestamp, new.metadata.creationTimestamp = TIMES
+    packet = Packet(OUTSIDE["IPv4"][0], "192.0.2.9", "tcp", 80, "eth0")
+    for order in ([old, new], [new, old]):
+        table = table_of(*order)
+        assert {outcome.destination for outcome in table.model(frozenset()).outcomes(packet)} == {pod_of("m")}
+
+
+def pod_of(name: str) -> str:
+    return f"10.1.0.{ord(name[0])}"
+
+
+def table_of(*services: Service) -> RecordedTable:
+    """Return the table after these services were created one after the other."""
+    tracker, table = ServiceTracker(node_name=NODE), RecordedTable(compiler_of("IPv4"))
+    for item in services:
+        tracker.on_slice(None, endpoint_slice(item.metadata.name, endpoint(pod_of(item.metadata.name))))
+        tracker.on_service(None, item)
+        table.sync(tracker.take_changes())
+    return table
 
 
 @pytest.mark.parametrize("seed", range(20))

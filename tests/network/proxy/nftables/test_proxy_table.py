@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from sampan.network.proxy.nftables.operations import operation_text
 from sampan.network.proxy.nftables.proxy_table import ForeignTable, Generation, ProxyTable
 from sampan.network.proxy.nftables.table_state import Owned, ServiceStates
 from sampan.network.proxy.nftables.table_sync import remove_tables
-from sampan.network.proxy.services import FAMILIES, IPV4, IPV6
+from sampan.network.proxy.services import FAMILIES, IPV4, IPV6, EndpointCategories, EndpointInfo
 from sampan.network.proxy.tracker import ServiceTracker
 from tests.network.pods.lab import Lab, needs_network
 from tests.network.proxy.nftables.test_packets import CONFIG, compiler_of
@@ -236,6 +237,28 @@ def test_a_refused_service_does_not_stop_the_others(lab: Lab, is_first: bool) ->
         listing = run_nft("list", "ruleset")
         assert all(b"default/" + name in listing for name in (b"a", b"b", b"c", b"d"))
         assert b"default/broken" not in listing
+        writer.close()
+
+    in_network(lab.node, run)
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first sync", "change"])
+def test_a_service_that_cannot_be_compiled_does_not_stop_the_others(lab: Lab, is_first: bool) -> None:
+    states = dict(small_states("a", "broken", "c"))
+    impossible = EndpointInfo("10.1.2.3", 70000)
+    (port,) = states[BROKEN]
+    states[BROKEN] = (replace(port, categories=EndpointCategories(cluster=(impossible,), has_any=True)),)
+
+    def run() -> None:
+        writer = RecordingTable(compiler_of(IPV4))
+        if is_first:
+            refused = writer.rebuild(writer.compiler, states)
+        else:
+            writer.rebuild(writer.compiler, {})
+            refused = writer.apply(states)
+        assert list(refused) == [BROKEN]
+        assert set(writer.services) == set(states) - {BROKEN}
+        assert writer.audit() == []
         writer.close()
 
     in_network(lab.node, run)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 
@@ -30,12 +31,25 @@ class ElementKey(NamedTuple):
         return " . ".join(map(str, self.key))
 
 
+class AddressRank(IntEnum):
+    """Which service has an address that several claim. Users write external IPs into services as they like; the other
+    addresses are allocated, so that an external IP never takes one of them away."""
+
+    CLUSTER_IP = 0
+    LOAD_BALANCER_IP = 1
+    EXTERNAL_IP = 2
+
+
 @dataclass(slots=True)
 class CompiledService:
     """What a service has in the table of one IP family."""
 
     elements: dict[ElementKey, str] = field(default_factory=dict)
     """The elements and their verdicts; an empty text for elements of sets."""
+    ranks: dict[ElementKey, AddressRank] = field(default_factory=dict)
+    """The ranks of elements for addresses that a user can name in a service; others have the first rank."""
+    created: str = ""
+    """When the service was created."""
     chains: dict[str, tuple[Rule, ...]] = field(default_factory=dict)
     affinity_sets: dict[str, int] = field(default_factory=dict)
     """The timeouts in seconds of the sets that remember clients."""
@@ -58,6 +72,7 @@ class ServiceCompiler:
         compiled = CompiledService()
         for state in states:
             if state.info.family == self.family.name:
+                compiled.created = state.info.created
                 _ServicePortCompiler(self, state, compiled).add()
         return compiled
 
@@ -87,8 +102,18 @@ class _ServicePortCompiler:
         if self._info.affinity_timeout_s:
             self._add_endpoint_chains()
 
-    def _element(self, set: str, key: tuple[str | int, ...], action: str = "") -> None:
-        self._compiled.elements[ElementKey(set, key)] = action
+    def _element(
+        self, set: str, key: tuple[str | int, ...], action: str = "", rank: AddressRank = AddressRank.CLUSTER_IP
+    ) -> None:
+        """Add an element, unless the service itself has a better claim to the address."""
+        element, compiled = ElementKey(set, key), self._compiled
+        if element in compiled.elements and compiled.ranks.get(element, AddressRank.CLUSTER_IP) < rank:
+            return
+        compiled.elements[element] = action
+        if rank:
+            compiled.ranks[element] = rank
+        else:
+            compiled.ranks.pop(element, None)
 
     # -- addresses ---------------------------------------------------------------------------------------------------
 
@@ -107,18 +132,20 @@ class _ServicePortCompiler:
 
     def _add_external(self) -> None:
         info, categories = self._info, self._categories
-        keys = [(address, self._protocol, info.port) for address in (*info.external_ips, *info.load_balancer_ips)]
+        ranks = dict.fromkeys(info.external_ips, AddressRank.EXTERNAL_IP)
+        ranks |= dict.fromkeys(info.load_balancer_ips, AddressRank.LOAD_BALANCER_IP)
+        keys = {(address, self._protocol, info.port): rank for address, rank in ranks.items()}
         if categories.has_any:
-            for key in keys:
-                self._element(layout.SERVICE_IPS, key, f"goto {self._external_chain}")
+            for key, rank in keys.items():
+                self._element(layout.SERVICE_IPS, key, f"goto {self._external_chain}", rank)
             if info.node_port:
                 node_port = (self._protocol, info.node_port)
                 self._element(layout.SERVICE_NODEPORTS, node_port, f"goto {self._external_chain}")
             self._compiled.chains[self._external_chain] = tuple(self._external_rules())
         if not self._has_external_endpoints:
             action = _DROP if categories.has_any else _REJECT
-            for key in keys:
-                self._element(layout.NO_ENDPOINT_SERVICES, key, action)
+            for key, rank in keys.items():
+                self._element(layout.NO_ENDPOINT_SERVICES, key, action, rank)
             if info.node_port:
                 self._element(layout.NO_ENDPOINT_NODEPORTS, (self._protocol, info.node_port), action)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from sampan.api.semantics.nodes import internal_addresses
 from sampan.api.types.core_v1 import Node, ObjectReference, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.networking_v1 import ServiceCIDR
@@ -319,7 +320,7 @@ class Proxy:
 
 
 def _addresses_of(node: Node) -> list[str]:
-    return [address.address for address in node.status.addresses if address.type == "InternalIP"]
+    return [str(address) for address in internal_addresses(node)]
 
 
 def _is_without_local_endpoints(state: ServicePortState) -> bool:

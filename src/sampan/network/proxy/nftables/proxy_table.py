@@ -46,7 +46,7 @@ from sampan.network.proxy.nftables.operations import (
     OperationEncoder,
     elements_by_set,
 )
-from sampan.network.proxy.nftables.table_state import Owned, ServiceStates, TableState
+from sampan.network.proxy.nftables.table_state import Owned, ServiceStates, TableState, UnusableService
 
 log = logging.getLogger(__name__)
 
@@ -111,9 +111,13 @@ class ProxyTable:
         """Write the new states of some services in one transaction, and return those that the kernel refused."""
         refused: RefusedServices = {}
         while states:
-            update = self._state.update(states)
             try:
+                update = self._state.update(states)
                 self._commit(update.operations)
+            except UnusableService as failure:
+                refused[failure.service] = self._report(failure)
+                states = {service: ports for service, ports in states.items() if service != failure.service}
+                continue
             except TransactionFailed as failure:
                 if not self.is_complete():
                     raise
@@ -141,6 +145,12 @@ class ProxyTable:
                 return None
             refused.setdefault(owner, os.strerror(code))
         return refused
+
+    @staticmethod
+    def _report(failure: UnusableService) -> str:
+        """Log why a service cannot be compiled, and return the reason for its event."""
+        log.error("%s", failure, exc_info=failure.__cause__)
+        return str(failure)
 
     def _bisect(self, states: ServiceStates, failure: TransactionFailed) -> RefusedServices:
         if len(states) == 1:
@@ -210,9 +220,13 @@ class ProxyTable:
         """Write the chains of services; what is still in use is removed from the leftovers."""
         refused: RefusedServices = {}
         while states:
-            update = self._state.update(states)
             try:
+                update = self._state.update(states)
                 self._commit(update.chains)
+            except UnusableService as failure:
+                refused[failure.service] = self._report(failure)
+                states = {service: ports for service, ports in states.items() if service != failure.service}
+                continue
             except TransactionFailed as failure:
                 owners = self._owners(update.chains, failure)
                 if owners is None and len(states) == 1:

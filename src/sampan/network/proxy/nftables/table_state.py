@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.proxy.nftables.compiler import CompiledService, ElementKey, ServiceCompiler
@@ -28,8 +29,24 @@ from sampan.network.proxy.services import ServicePortState
 ServiceStates = Mapping[NamespacedName, tuple[ServicePortState, ...]]
 Owned = tuple[NamespacedName | None, Operation]
 """An operation, and the service that needs it."""
-_Claim = tuple[NamespacedName, str]
-"""A service that has an element, and the verdict that it gives it."""
+
+
+class _Claim(NamedTuple):
+    """A service that has an element, and the verdict that it gives it. Of several claims the least one decides."""
+
+    rank: int
+    created: str
+    service: NamespacedName
+    action: str
+
+
+class UnusableService(Exception):
+    """The rules of a service cannot be compiled, which is a bug: no service may keep the others from their rules."""
+
+    def __init__(self, service: NamespacedName) -> None:
+        super().__init__(f"the rules of service {service} cannot be compiled")
+        self.service = service
+
 
 NO_SERVICE = CompiledService()
 
@@ -67,33 +84,40 @@ class TableState:
 
     @property
     def elements(self) -> Iterator[tuple[ElementKey, str]]:
-        """The elements and their verdicts. If services disagree, the first one by namespace and name decides."""
-        return ((key, claims[0][1]) for key, claims in self._claims.items())
+        """The elements and their verdicts."""
+        return ((key, claims[0].action) for key, claims in self._claims.items())
 
     def compiled(self) -> Iterator[CompiledService]:
         return (self.compiler.compile(states) for states in self._services.values())
 
     def update(self, states: ServiceStates) -> TableUpdate:
-        """Return the change to these states of services; a service without ports is removed."""
+        """Return the change to these states of services; a service without ports is removed. Raise UnusableService."""
         update = TableUpdate(states)
         for service, ports in states.items():
             old = self.compiler.compile(self._services[service]) if service in self._services else NO_SERVICE
-            new = self.compiler.compile(ports) if ports else NO_SERVICE
+            new = self._compile(service, ports) if ports else NO_SERVICE
             update.chains += ((service, operation) for operation in _chain_operations(old, new, update))
             self._update_claims(update, service, old, new)
         update.elements = list(self._element_operations(update))
         return update
 
+    def _compile(self, service: NamespacedName, ports: tuple[ServicePortState, ...]) -> CompiledService:
+        try:
+            return self.compiler.compile(ports)
+        except Exception as error:
+            raise UnusableService(service) from error
+
     def _update_claims(
         self, update: TableUpdate, service: NamespacedName, old: CompiledService, new: CompiledService
     ) -> None:
         for key in old.elements.keys() | new.elements.keys():
-            action = new.elements.get(key)
-            if old.elements.get(key) == action:
+            action, rank = new.elements.get(key), new.ranks.get(key, 0)
+            if old.elements.get(key) == action and old.ranks.get(key, 0) == rank:
                 continue
             claims = update.claims.get(key, self._claims.get(key, ()))
-            others = tuple(claim for claim in claims if claim[0] != service)
-            update.claims[key] = others if action is None else tuple(sorted((*others, (service, action))))
+            others = tuple(claim for claim in claims if claim.service != service)
+            own = () if action is None else (_Claim(rank, new.created, service, action),)
+            update.claims[key] = tuple(sorted((*others, *own)))
 
     def _element_operations(self, update: TableUpdate) -> Iterator[Owned]:
         """Yield deletions before additions, as a changed verdict is both; one operation for each service and set."""
@@ -101,12 +125,12 @@ class TableState:
         deleted: dict[tuple[NamespacedName, str], list[ElementKey]] = {}
         for key, claims in update.claims.items():
             before, after = self._claims.get(key, ()), claims
-            if before and after and before[0][1] == after[0][1]:
+            if before and after and before[0].action == after[0].action:
                 continue
             if before:
-                deleted.setdefault((after[0][0] if after else before[0][0], key.set), []).append(key)
+                deleted.setdefault(((after or before)[0].service, key.set), []).append(key)
             if after:
-                added.setdefault((after[0][0], key.set), []).append((key, after[0][1]))
+                added.setdefault((after[0].service, key.set), []).append((key, after[0].action))
         for (service, name), keys in deleted.items():
             yield service, DeleteElements(SETS_BY_NAME[name], sorted(keys, key=str))
         for (service, name), entries in added.items():

@@ -76,7 +76,7 @@ class UserspaceProxy:
     async def on_changes(self, changes: Sequence[ServiceChange]) -> None:
         for change in changes:
             self._remove(change)
-        for change in changes:
+        for change in sorted(changes, key=_created):
             if change.current:
                 self._states[change.service] = change.current
             for state in change.current:
@@ -121,6 +121,11 @@ class UserspaceProxy:
         log.warning("service %s: %s", service, message)
         about = ObjectReference(kind="Service", namespace=service.namespace, name=service.name, apiVersion="v1")
         self._events.event(about, WARNING, REASON, message)
+
+
+def _created(change: ServiceChange) -> str:
+    """Return when a service was created: of two services that claim an address, the older one has it."""
+    return change.current[0].info.created if change.current else ""
 
 
 def usable_endpoints(traffic: TrafficClass, state: ServicePortState, client: str) -> Sequence[EndpointInfo]:
