@@ -404,12 +404,14 @@ class Assembly:
         """Return the scheduler configuration, waiting for a policy ConfigMap, which can be created only after the API
         server has started. It is read as the user who started the cluster, as the role of the scheduler does not permit
         it."""
-        settings = self.config.scheduler
+        settings, reported = self.config.scheduler, ""
         while settings.policy_map is not None:
             try:
                 return await policy_of_map(self.client("up"), settings.policy_map)
             except (errors.ApiError, ClusterError) as error:
-                log.warning("the scheduler is not running: %s", error)
+                if str(error) != reported:
+                    reported = str(error)
+                    log.warning("the scheduler is not running: %s", reported)
                 await self.clock.sleep(_POLICY_RETRY_S)
         return settings.config
 
