@@ -1,4 +1,4 @@
-"""Webhook client for token and access reviews outside of the cluster, with retries."""
+"""Webhook clients for services outside of the cluster, with retries: token and access reviews, and audit events."""
 
 from __future__ import annotations
 
@@ -41,23 +41,27 @@ class RetryPolicy:
     attempts: int = 5
     pause_s: float = 0.5
     """The pause before the second attempt; it grows with every further attempt."""
+    retries_every_error: bool = False
+    """Whether a retry follows any error, and not only those that are likely to pass."""
 
 
-class RemoteReviewer:
-    """Connections are opened with the first review and kept alive."""
+class RemoteWebhook:
+    """Connections are opened with the first request and kept alive."""
 
     def __init__(self, access: Access, *, retry_policy: RetryPolicy | None = None) -> None:
         self._access, self._patience = access, retry_policy or RetryPolicy()
         self._transport: HttpTransport | None = None
 
-    async def status(self, review: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the status that the webhook sets in the review. Raise `ReviewFailed` if it cannot be obtained."""
-        body, pause_s = msgspec.json.encode(review), self._patience.pause_s
-        for attempt in range(1, self._patience.attempts + 1):
+    async def post(self, body: bytes, *, attempts: int | None = None) -> bytes:
+        """Return the body of the response. Raise `ReviewFailed` if all attempts fail; their number is that of the
+        retry policy unless `attempts` is set."""
+        pause_s, count = self._patience.pause_s, attempts or self._patience.attempts
+        for attempt in range(1, count + 1):
             try:
-                return _status(await self._send(body), str(review["kind"]))
+                return await self._send(body)
             except (ConnectionFailed, errors.ApiError, AccessError, TimeoutError) as error:
-                if attempt == self._patience.attempts or not _is_retriable(error):
+                is_retriable = self._patience.retries_every_error or _is_retriable(error)
+                if attempt == count or not is_retriable:
                     log.warning("webhook %s failed: %s", self._access.server, error or "timeout")
                     raise ReviewFailed(str(error) or "timeout") from error
             await asyncio.sleep(pause_s * (1 + _CHANCE.random() * _JITTER))
@@ -77,6 +81,12 @@ class RemoteReviewer:
         async with asyncio.timeout(self._patience.timeout_s):
             response = await self._transport.send(Request(method="POST", path="", headers=_JSON, body=body))
         return response.body()
+
+
+class RemoteReviewer(RemoteWebhook):
+    async def status(self, review: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the status that the webhook sets in the review. Raise `ReviewFailed` if it cannot be obtained."""
+        return _status(await self.post(msgspec.json.encode(review)), str(review["kind"]))
 
 
 def _status(body: bytes, kind: str) -> dict[str, Any]:

@@ -63,7 +63,7 @@ from sampan.machinery.token_signer import TokenSigner
 from sampan.storage.backend import Backend
 
 if TYPE_CHECKING:
-    from sampan.apiserver.audit import AuditLog, PolicyAuditor
+    from sampan.apiserver.audit import AuditBackends, PolicyAuditor
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class ApiServer:
         )
         self.security = self.registry.security = self._make_security()
         self.metrics = metrics or Metrics()
-        self._audit_log = _audit_log(config.audit, clock, self.metrics) if config.audit is not None else None
+        self._audit_backends = _audit_backends(config.audit, clock, self.metrics) if config.audit is not None else None
         self.kubelets = Kubelets(registry=self.registry, access=config.kubelets or KubeletAccess())
         self.upstream = Upstream(kubelets=self.kubelets)
         self.webhooks = self.registry.webhooks = WebhookClients(registry=self.registry, kubelets=self.kubelets)
@@ -146,8 +146,8 @@ class ApiServer:
             self._tasks = await running.enter_async_context(_BackgroundTasks())
             running.enter_context(self.watchdog.watching())
             self._start(self._lag.run())
-            if self._audit_log is not None:
-                self._start(self._audit_log.run())
+            if self._audit_backends is not None:
+                self._start(self._audit_backends.run())
             rbac_updater = RbacIndexUpdater(index=self.security.rules, registry=self.registry)
             self._start(rbac_updater.run())
             running.push_async_callback(self._authenticator.tokens.close)
@@ -305,12 +305,16 @@ class ApiServer:
         )
 
     def _auditor(self, endpoints: ApiEndpoints) -> PolicyAuditor | None:
-        if self.config.audit is None or self._audit_log is None:
+        if self.config.audit is None or self._audit_backends is None:
             return None
         from sampan.apiserver.audit.auditor import PolicyAuditor
 
-        versions = endpoints.versions
-        return PolicyAuditor(policy=self.config.audit.policy, log=self._audit_log, clock=self.clock, versions=versions)
+        return PolicyAuditor(
+            policy=self.config.audit.policy,
+            backends=self._audit_backends,
+            clock=self.clock,
+            versions=endpoints.versions,
+        )
 
     def _host_port(self) -> str:
         return f"{self.address}:{self.secure_port or self.insecure_port}"
@@ -427,17 +431,26 @@ def _token_signer(config: ServerConfig) -> TokenSigner | None:
     )
 
 
-def _audit_log(config: AuditConfig, clock: Clock, metrics: Metrics) -> AuditLog:
-    from sampan.apiserver.audit.log import AuditLog, AuditLogFile
+def _audit_backends(config: AuditConfig, clock: Clock, metrics: Metrics) -> AuditBackends:
+    from sampan.apiserver.audit.buffer import AuditBackend, AuditBackends
 
-    file = AuditLogFile(
-        config.path,
-        clock=clock,
-        max_bytes=config.max_size_mb << 20,
-        max_backups=config.max_backups,
-        max_age_days=config.max_age_days,
-    )
-    return AuditLog(file=file, metrics=metrics)
+    backends: list[AuditBackend] = []
+    if config.path:
+        from sampan.apiserver.audit.log import AuditLog, AuditLogFile
+
+        file = AuditLogFile(
+            config.path,
+            clock=clock,
+            max_bytes=config.max_size_mb << 20,
+            max_backups=config.max_backups,
+            max_age_days=config.max_age_days,
+        )
+        backends.append(AuditLog(file=file, metrics=metrics))
+    if config.webhook is not None:
+        from sampan.apiserver.audit.webhook import AuditWebhook
+
+        backends.append(AuditWebhook(config.webhook, metrics=metrics))
+    return AuditBackends(backends=backends, metrics=metrics)
 
 
 def own_address() -> str:

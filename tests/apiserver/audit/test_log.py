@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from sampan.apiserver.audit import log as log_module
 from sampan.apiserver.audit.event import AuditEntry, AuditEvent, Body
 from sampan.apiserver.audit.log import AuditLog, AuditLogFile
 from sampan.machinery.clock import VirtualClock
@@ -49,11 +48,11 @@ def test_everything_is_written_before_the_end(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "_MOST_ENTRIES", 5)
+def test_bounded(tmp_path: Path) -> None:
     metrics = Metrics()
     path = tmp_path / "audit.log"
-    asyncio.run(written(AuditLog(file=AuditLogFile(str(path), clock=VirtualClock()), metrics=metrics), 8))
+    file = AuditLogFile(str(path), clock=VirtualClock())
+    asyncio.run(written(AuditLog(file=file, metrics=metrics, max_entries=5), 8))
     assert len(path.read_text().splitlines()) == 5
     assert 'apiserver_audit_error_total{plugin="log"} 3' in metrics.text()
 

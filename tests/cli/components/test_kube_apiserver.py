@@ -1,5 +1,6 @@
 """`sampan kube-apiserver`: the API server alone."""
 
+import asyncio
 import json
 import re
 import signal
@@ -10,9 +11,12 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import web
 
+from tests.apiserver.authn.https_service import outside
 from tests.cli.command import Sampan, get
 from tests.ports import free_port
 from tests.storage.etcd_server import find, one_member
@@ -80,6 +84,23 @@ def test_flags_that_change_objects_and_connections(sampan: Sampan, tmp_path: Pat
             tolerations = json.load(response)["spec"]["tolerations"]
         assert [toleration["tolerationSeconds"] for toleration in tolerations] == [30, 40]
         assert _suite_of_tls_12(port) == "ECDHE-ECDSA-CHACHA20-POLY1305"
+
+
+async def test_audit_events_reach_the_webhook(sampan: Sampan, tmp_path: Path) -> None:
+    """The kubeconfig, the policy and the size of batches come from flags."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}")
+    received: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def respond(request: web.BaseRequest) -> web.StreamResponse:
+        received.put_nowait(await request.json())
+        return web.Response()
+
+    async with outside(tmp_path, respond) as there:
+        flags = ("--audit-policy-file", str(policy), "--audit-webhook-config-file", str(there.kubeconfig()))
+        with serving(sampan, *flags, "--audit-webhook-batch-max-size=1"):
+            events = (await asyncio.wait_for(received.get(), 60))["items"]
+        assert [event["user"]["username"] for event in events] == ["system:apiserver"]
 
 
 def _suite_of_tls_12(port: int) -> str:

@@ -15,8 +15,8 @@ from sampan.api import limits
 from sampan.api.codec import json as json_codec
 from sampan.api.times import format_micro_time
 from sampan.apiserver.audit import policy as rules
+from sampan.apiserver.audit.buffer import AuditBackends
 from sampan.apiserver.audit.event import AuditEntry, AuditEvent, Body, ObjectReference, user_info
-from sampan.apiserver.audit.log import AuditLog
 from sampan.apiserver.audit.policy import AuditLevel, AuditPolicy, RequestAuditConfig
 from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, attributes_of
 from sampan.apiserver.request.call import Call, UserInfo
@@ -44,7 +44,7 @@ AsJson = Callable[[ListResponse], bytes]
 
 
 class RequestAudit:
-    """Writes the stages of a request to the log, at the level of the policy. It ends with `complete`,
+    """Passes the stages of a request to the backends, at the level of the policy. It ends with `complete`,
     `record_failure` or `record_authentication_failure`."""
 
     def __init__(
@@ -54,12 +54,13 @@ class RequestAudit:
         call: Call,
         attributes: Attributes,
         audit_config: RequestAuditConfig,
-        log: AuditLog,
+        backends: AuditBackends,
         clock: Clock,
         as_json: AsJson,
     ) -> None:
         self.id = id
-        self._call, self._audit_config, self._log, self._clock, self._as_json = call, audit_config, log, clock, as_json
+        self._call, self._audit_config, self._clock, self._as_json = call, audit_config, clock, as_json
+        self._backends = backends
         self._began = format_micro_time(clock.now())
         self._verb, self._user = attributes.verb, user_info(call.user)
         self._object = _reference(attributes)
@@ -168,7 +169,7 @@ class RequestAudit:
         request = None
         if audit_config.level >= AuditLevel.REQUEST and call.body and stage != rules.RECEIVED:
             request = Body(call.body, call.headers.get("Content-Type", "").lower())
-        self._log.put(AuditEntry(event, request, self._response, audit_config.omits_managed_fields))
+        self._backends.put(AuditEntry(event, request, self._response, audit_config.omits_managed_fields))
 
 
 def _translated(exception: BaseException, call: Call) -> errors.ApiError | None:
@@ -211,8 +212,10 @@ _NOBODY = UserInfo("")
 
 
 class PolicyAuditor:
-    def __init__(self, *, policy: AuditPolicy, log: AuditLog, clock: Clock, versions: VersionConverter) -> None:
-        self._policy, self._log, self._clock, self._versions = policy, log, clock, versions
+    def __init__(
+        self, *, policy: AuditPolicy, backends: AuditBackends, clock: Clock, versions: VersionConverter
+    ) -> None:
+        self._policy, self._backends, self._clock, self._versions = policy, backends, clock, versions
 
     def begin(self, call: Call) -> RequestAudit | None:
         """Return the audit context of a classified request; None if it is not audited."""
@@ -239,7 +242,7 @@ class PolicyAuditor:
             call=call,
             attributes=attributes,
             audit_config=audit_config,
-            log=self._log,
+            backends=self._backends,
             clock=self._clock,
             as_json=self._list,
         )

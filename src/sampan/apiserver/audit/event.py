@@ -88,18 +88,16 @@ def line(entry: AuditEntry) -> bytes:
     """
     event, omits = entry.event, entry.omits_managed_fields
     try:
-        event.requestObject = _value(entry.request, omits)
-        event.responseObject = _value(entry.response, omits)
+        request, response = _value(entry.request, omits), _value(entry.response, omits)
     except _TooLargeError:
         return _truncated(event)
-    data = msgspec.json.encode(event)
+    data = msgspec.json.encode(msgspec.structs.replace(event, requestObject=request, responseObject=response))
     return data + b"\n" if len(data) < limits.AUDIT_LINE_BYTES else _truncated(event)
 
 
 def _truncated(event: AuditEvent) -> bytes:
-    event.requestObject = event.responseObject = None
-    event.annotations = {**event.annotations, _TRUNCATED: "true"}
-    data = msgspec.json.encode(event)
+    annotations = {**event.annotations, _TRUNCATED: "true"}
+    data = msgspec.json.encode(msgspec.structs.replace(event, annotations=annotations))
     if len(data) >= limits.AUDIT_LINE_BYTES:
         raise LineTooLargeError(f"the event has {len(data)} bytes, more than the limit of {limits.AUDIT_LINE_BYTES}")
     return data + b"\n"

@@ -1,24 +1,22 @@
-"""The audit log: a bounded buffer, and the file to which it is written in the background."""
+"""The audit log: a file to which events are written in the background."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import sys
-from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from sampan.api import limits
+from sampan.apiserver.audit.buffer import MAX_ENTRIES, AuditBuffer
 from sampan.apiserver.audit.event import AuditEntry, line
 from sampan.machinery.clock import Clock
 from sampan.machinery.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-_MOST_ENTRIES = 10_000
-_MOST_BYTES = 64 << 20
 _BATCH = 500
 _DAY_S = 86_400
 
@@ -82,35 +80,27 @@ class AuditLogFile:
 
 
 class AuditLog:
-    """Accepts entries without waiting, or drops and counts them; `run` writes them."""
+    """Writes entries to a file in the background."""
 
-    def __init__(self, *, file: AuditLogFile, metrics: Metrics) -> None:
+    def __init__(self, *, file: AuditLogFile, metrics: Metrics, max_entries: int = MAX_ENTRIES) -> None:
         self._file = file
-        self._waiting: deque[AuditEntry] = deque()
-        self._bytes = 0
-        self._filled = asyncio.Event()
-        self._events = metrics.counter(
-            "apiserver_audit_event_total", "Audit events accepted for the audit log."
-        ).labels()
-        self._lost = metrics.counter(
-            "apiserver_audit_error_total", "Audit events that could not be written.", ("plugin",)
-        ).labels("log")
+        self._buffer = AuditBuffer(
+            plugin="log",
+            metrics=metrics,
+            max_entries=max_entries,
+            batch_entries=_BATCH,
+            batch_bytes=limits.AUDIT_LINE_BYTES,
+        )
 
     def put(self, entry: AuditEntry) -> None:
-        if len(self._waiting) >= _MOST_ENTRIES or self._bytes + entry.size > _MOST_BYTES:
-            self._lost.inc()
-            return
-        self._events.inc()
-        self._waiting.append(entry)
-        self._bytes += entry.size
-        self._filled.set()
+        self._buffer.put(entry)
 
     async def run(self) -> None:
         """Write entries until cancelled, and then the remaining ones."""
         try:
             while True:
-                await self._filled.wait()
-                batch = self._take()
+                await self._buffer.is_filled.wait()
+                batch = self._buffer.take()
                 writing = asyncio.ensure_future(asyncio.to_thread(self._write, batch))
                 try:
                     await asyncio.shield(writing)
@@ -118,15 +108,8 @@ class AuditLog:
                     await writing
                     raise
         finally:
-            while batch := self._take():
+            while batch := self._buffer.take():
                 self._write(batch)
-
-    def _take(self) -> list[AuditEntry]:
-        batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-        self._bytes -= sum(entry.size for entry in batch)
-        if not self._waiting:
-            self._filled.clear()
-        return batch
 
     def _write(self, batch: list[AuditEntry]) -> None:
         lines: list[bytes] = []
@@ -136,7 +119,7 @@ class AuditLog:
                 lines.append(line(entry))
                 size += len(lines[-1])
             except (ValueError, TypeError) as error:
-                self._lost.inc()
+                self._buffer.count_lost(1)
                 log.error("audit log: dropped event %s: %s", entry.event.auditID, error)
             if size >= limits.AUDIT_LINE_BYTES:
                 self._append(lines)
@@ -148,7 +131,7 @@ class AuditLog:
         try:
             self._file.write(lines)
         except OSError as error:
-            self._lost.inc(len(lines))
+            self._buffer.count_lost(len(lines))
             log.error("audit log: dropped %d events that could not be written: %s", len(lines), error)
 
 

@@ -13,6 +13,7 @@ from sampan.machinery.server_tls import ServerTlsSettings
 
 if TYPE_CHECKING:
     from sampan.apiserver.audit.policy import AuditPolicy
+    from sampan.apiserver.audit.webhook import AuditWebhookConfig
     from sampan.apiserver.authn.front_proxy import FrontProxySettings
     from sampan.apiserver.authn.oidc import JwtIssuer
     from sampan.apiserver.authn.token_webhook import TokenWebhookSettings
@@ -39,14 +40,16 @@ class TlsFiles:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditConfig:
     policy: "AuditPolicy"
-    path: str
-    """The log file; "-" for the standard output."""
+    path: str = ""
+    """The log file; "-" for the standard output, empty for none."""
     max_size_mb: int = 100
     """The size at which the file is rotated."""
     max_backups: int = 0
     """How many rotated files are kept; 0: all."""
     max_age_days: int = 0
     """How long rotated files are kept; 0: forever."""
+    webhook: "AuditWebhookConfig | None" = None
+    """The service that events are sent to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,11 @@ from sampan.apiserver.admission.default_toleration_seconds import TolerationDefa
 from sampan.apiserver.admission.plugins import UnknownAdmissionPlugin, check_names, default_plugins
 from sampan.apiserver.authz.modes import ABAC
 from sampan.apiserver.classic.abac import AbacPolicy, AbacPolicyError, read_policies
-from sampan.apiserver.config.server_config import AuditConfig, ServerConfig, TlsFiles
+from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
 from sampan.apiserver.server import own_address
 from sampan.cli.failures import CliError
-from sampan.cli.flags import identity, parsers, server_tls, service_accounts, store
+from sampan.cli.flags import audit, identity, parsers, server_tls, service_accounts, store
 from sampan.cli.flags.table import Flag, add_flags, config_fields
 
 BIND_EVERYWHERE = Flag(
@@ -176,26 +176,7 @@ _FLAGS = (
         default="",
         metavar="K=V,…",
     ),
-    Flag(
-        name="--audit-policy-file",
-        help="Audit policy file: which requests are recorded in the audit log, and at which level.",
-        metavar="F",
-    ),
-    Flag(
-        name="--audit-log-path",
-        help="File of the audit log; - is standard output. Needs --audit-policy-file.",
-        metavar="F",
-    ),
-    Flag(
-        name="--audit-log-maxsize", help="Size in megabytes at which the audit log is rotated.", default=100, type=int
-    ),
-    Flag(name="--audit-log-maxbackup", help="Number of rotated audit logs to keep; 0 keeps all.", default=0, type=int),
-    Flag(
-        name="--audit-log-maxage",
-        help="Number of days to keep rotated audit logs; 0 keeps them forever.",
-        default=0,
-        type=int,
-    ),
+    *audit.FLAGS,
     Flag(
         name="--enable-admission-plugins",
         help="Admission plug-ins to enable in addition to the default ones, comma-separated.",
@@ -296,7 +277,7 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
         **identity.authorization(options),
         **service_accounts.service_accounts(options),
         runtime_config=_runtime_config(options["runtime_config"]),
-        audit=_audit(options),
+        audit=audit.audit_config(options),
         **store.encryption(options),
         enabled_admission_plugins=enabled,
         disabled_admission_plugins=disabled,
@@ -373,26 +354,6 @@ def _policies(options: Mapping[str, Any]) -> Sequence[AbacPolicy]:
         raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
     except AbacPolicyError as error:
         raise CliError(f"{flag}: {error}") from None
-
-
-def _audit(options: Mapping[str, Any]) -> AuditConfig | None:
-    """Return the audit configuration; as in Kubernetes there is none unless both files are set."""
-    policy = parsers.audit_policy("--audit-policy-file", options["audit_policy_file"])
-    for flag in ("maxsize", "maxbackup", "maxage"):
-        if options[f"audit_log_{flag}"] < 0:
-            raise CliError(f"--audit-log-{flag}: cannot be negative")
-    if not options["audit_log_path"]:
-        return None
-    path = parsers.writable("--audit-log-path", options["audit_log_path"])
-    if policy is None:
-        return None
-    return AuditConfig(
-        policy=policy,
-        path=path,
-        max_size_mb=options["audit_log_maxsize"] or 100,
-        max_backups=options["audit_log_maxbackup"],
-        max_age_days=options["audit_log_maxage"],
-    )
 
 
 def _runtime_config(text: str) -> dict[str, bool]:

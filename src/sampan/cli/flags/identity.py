@@ -14,7 +14,6 @@ from sampan.cli.flags.table import Flag
 if TYPE_CHECKING:
     from sampan.apiserver.authn.front_proxy import FrontProxySettings
     from sampan.apiserver.authn.oidc import JwtIssuer
-    from sampan.machinery.client.access import Access
 
 FLAGS = (
     Flag(
@@ -206,7 +205,7 @@ def _modes(options: Mapping[str, Any]) -> Sequence[Mode]:
 
     ttl = "authorization_webhook_cache_{}_ttl"
     settings = WebhookSettings(
-        access=_access(flag, path),
+        access=parsers.access(flag, path),
         version=_version("--authorization-webhook-version", options["authorization_webhook_version"]),
         allowed_s=parsers.duration_s("--authorization-webhook-cache-authorized-ttl", options[ttl.format("authorized")]),
         refused_s=parsers.duration_s(
@@ -245,19 +244,10 @@ def _token_webhook(options: Mapping[str, Any]) -> Any:
 
     ttl, version = "authentication_token_webhook_cache_ttl", "authentication_token_webhook_version"
     return TokenWebhookSettings(
-        access=_access(flag, path),
+        access=parsers.access(flag, path),
         version=_version("--authentication-token-webhook-version", options[version]),
         kept_s=parsers.duration_s("--authentication-token-webhook-cache-ttl", options[ttl]),
     )
-
-
-def _access(flag: str, path: str) -> Access:
-    from sampan.machinery.client import kubeconfig
-
-    try:
-        return kubeconfig.load(Path(path))
-    except (kubeconfig.KubeconfigError, OSError) as error:
-        raise CliError(f"{flag}: {error}") from None
 
 
 def _version(flag: str, text: str) -> Literal["v1", "v1beta1"]:

@@ -14,6 +14,7 @@ from sampan.cli.failures import CliError
 
 if TYPE_CHECKING:
     from sampan.apiserver.audit.policy import AuditPolicy
+    from sampan.machinery.client.access import Access
     from sampan.storage.encryption import Encryption
 
 
@@ -133,6 +134,16 @@ def users(flag: str, path: str | None) -> list[tuple[str, UserInfo]]:
     except OSError as error:
         raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
     except TokenFileError as error:
+        raise CliError(f"{flag}: {error}") from None
+
+
+def access(flag: str, path: str) -> Access:
+    """Read a kubeconfig file that says how a service is reached."""
+    from sampan.machinery.client import kubeconfig
+
+    try:
+        return kubeconfig.load(Path(path))
+    except (kubeconfig.KubeconfigError, OSError) as error:
         raise CliError(f"{flag}: {error}") from None
 
 

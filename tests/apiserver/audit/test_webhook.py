@@ -1,0 +1,116 @@
+"""The audit webhook: batches, retries, bounds, and the remaining events at the end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from sampan.apiserver.audit.webhook import AuditWebhook, AuditWebhookConfig
+from sampan.machinery.metrics import Metrics
+from tests.apiserver.audit.test_log import entry
+from tests.apiserver.authn.https_service import outside
+
+HOUR_S = 3600.0
+
+
+class Receiver:
+    """A webhook. It refuses the first requests with these codes, and remembers what it has accepted."""
+
+    def __init__(self, *codes: int) -> None:
+        self._codes = list(codes)
+        self.refused: list[int] = []
+        self.lists: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._codes:
+            self.refused.append(self._codes.pop(0))
+            return web.Response(status=self.refused[-1])
+        self.lists.put_nowait(await request.json())
+        return web.Response()
+
+    async def next_ids(self) -> list[str]:
+        content = await asyncio.wait_for(self.lists.get(), 60)
+        assert {**content, "items": []} == {
+            "kind": "EventList",
+            "apiVersion": "audit.k8s.io/v1",
+            "metadata": {},
+            "items": [],
+        }
+        return [event["auditID"] for event in content["items"]]
+
+
+@asynccontextmanager
+async def sending(
+    directory: Path, receiver: Receiver, metrics: Metrics | None = None, **settings: Any
+) -> AsyncIterator[AuditWebhook]:
+    async with outside(directory, receiver.respond) as there:
+        config = AuditWebhookConfig(access=there.access(), initial_backoff_s=0.001, **settings)
+        webhook = AuditWebhook(config, metrics=metrics or Metrics())
+        running = asyncio.create_task(webhook.run())
+        await asyncio.sleep(0)
+        try:
+            yield webhook
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+
+async def test_events_are_sent_in_batches_in_their_order(tmp_path: Path) -> None:
+    receiver = Receiver()
+    async with sending(tmp_path, receiver, max_batch=2, max_wait_s=HOUR_S) as webhook:
+        for number in range(5):
+            webhook.put(entry(str(number)))
+        assert await receiver.next_ids() == ["0", "1"]
+        assert await receiver.next_ids() == ["2", "3"]
+    assert await receiver.next_ids() == ["4"], "the remaining event is sent when the server stops"
+
+
+async def test_a_batch_is_sent_after_a_while_although_it_is_not_full(tmp_path: Path) -> None:
+    receiver = Receiver()
+    async with sending(tmp_path, receiver, max_wait_s=0.001) as webhook:
+        webhook.put(entry("1"))
+        assert await receiver.next_ids() == ["1"]
+
+
+async def test_any_refusal_is_tried_again(tmp_path: Path) -> None:
+    receiver = Receiver(400, 503)
+    async with sending(tmp_path, receiver, max_batch=1) as webhook:
+        webhook.put(entry("1"))
+        assert await receiver.next_ids() == ["1"]
+    assert receiver.refused == [400, 503]
+
+
+async def test_a_batch_that_is_never_accepted_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    receiver, metrics = Receiver(*[500] * 5), Metrics()
+    async with sending(tmp_path, receiver, metrics, max_batch=2, max_wait_s=HOUR_S) as webhook:
+        for number in range(4):
+            webhook.put(entry(str(number)))
+        assert await receiver.next_ids() == ["2", "3"]
+    assert 'apiserver_audit_error_total{plugin="webhook"} 2' in metrics.text()
+    assert "audit webhook: dropped 2 events that could not be sent" in caplog.text
+
+
+async def test_the_buffer_is_bounded(tmp_path: Path) -> None:
+    receiver, metrics = Receiver(), Metrics()
+    async with sending(tmp_path, receiver, metrics, max_entries=3, max_wait_s=HOUR_S) as webhook:
+        for number in range(5):
+            webhook.put(entry(str(number)))
+    assert await receiver.next_ids() == ["0", "1", "2"]
+    assert 'apiserver_audit_error_total{plugin="webhook"} 2' in metrics.text()
+
+
+async def test_batches_are_throttled(tmp_path: Path) -> None:
+    receiver = Receiver()
+    async with sending(tmp_path, receiver, max_batch=1, batches_per_s=1 / HOUR_S, burst=2) as webhook:
+        for number in range(4):
+            webhook.put(entry(str(number)))
+        assert await receiver.next_ids() == ["0"]
+        assert await receiver.next_ids() == ["1"]
+        await asyncio.sleep(0)
+        assert receiver.lists.empty()
+    assert [await receiver.next_ids(), await receiver.next_ids()] == [["2"], ["3"]]
