@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api import addresses
+from sampan.api.addresses import is_address, join_host_port, url_host
 from sampan.api.field_errors import FieldError
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "address_vectors.json").read_text())
@@ -51,3 +52,18 @@ def test_zeros_in_front_mean_nothing_where_they_are_let_pass() -> None:
     assert str(addresses.parse("0" * 10_000 + "1.2.3.4")) == "1.2.3.4"
     assert addresses.parse("1.2.3." + "4" * 100) is None
     assert addresses.parse("fe80::1%eth0") is None
+
+
+@pytest.mark.parametrize(
+    ("host", "text"), [("10.0.0.1", "10.0.0.1:80"), ("::1", "[::1]:80"), ("a.example", "a.example:80")]
+)
+def test_host_and_port(host: str, text: str) -> None:
+    assert join_host_port(host, 80) == join_host_port(host, "80") == text
+    assert text == f"{url_host(host)}:80"
+
+
+def test_is_address() -> None:
+    assert is_address("10.0.0.1")
+    assert is_address("fe80::1%eth0")
+    assert not is_address("010.0.0.1")
+    assert not is_address("a.example")

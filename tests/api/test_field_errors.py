@@ -1,5 +1,6 @@
 import pytest
 
+from sampan.api.field_errors import joined
 from sampan.machinery.errors import OMITTED, FieldError, Path
 
 SPEC = Path("spec")
@@ -44,3 +45,8 @@ def test_paths() -> None:
 def test_messages(fault: FieldError, message: str) -> None:
     assert str(fault) == message
     assert fault.cause() == {"reason": fault.type, "message": fault.body, "field": fault.field}
+
+
+def test_joined_messages_have_no_duplicates() -> None:
+    assert joined(["a"]) == joined(["a", "a"]) == "a"
+    assert joined(["a", "b", "a"]) == "[a, b]"

@@ -1,5 +1,5 @@
-"""Validation of IP addresses and CIDRs. Each function returns the errors of a field's value, with kube-apiserver's
-messages.
+"""IP addresses and CIDRs: validation, parsing and the form with a port. The functions that validate a field return its
+errors, with kube-apiserver's messages.
 
 Fields that are older than the strict rules (`legacy_*`) accept any notation of an IPv6 address; with `strict=False`
 they also accept leading zeros, IPv4-mapped IPv6 addresses and bits beyond the prefix. All others require the canonical
@@ -85,18 +85,31 @@ def parse_network(value: str) -> Network | None:
     return ipaddress.ip_network(f"{_masked(address, bits)}/{bits}")
 
 
+def is_address(text: str) -> bool:
+    """Whether the text is an IP address; an IPv6 address may have a zone."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def join_host_port(host: str, port: int | str) -> str:
+    """Return `host:port`, with brackets around an IPv6 address."""
+    return f"{url_host(host)}:{port}"
+
+
+def url_host(host: str) -> str:
+    """Return the host as URLs have it: an IPv6 address stands in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 def _is_plain(value: str) -> bool:
     """Whether an address has no superfluous leading zeros."""
     return len(value) <= _LONGEST and _is_plain_short(value)
 
 
-@lru_cache(maxsize=4096)
-def _is_plain_short(value: str) -> bool:
-    try:
-        ipaddress.ip_address(value)
-    except ValueError:
-        return False
-    return True
+_is_plain_short = lru_cache(maxsize=4096)(is_address)
 
 
 def unmapped(address: Address) -> Address:

@@ -69,6 +69,14 @@ def _selector(
 _selector_kept = lru_cache(maxsize=4096)(_selector)
 
 
+def is_selected(labels: Mapping[str, str], source: LabelSelector | None) -> bool:
+    """Whether the selector matches the labels; an invalid selector matches nothing."""
+    try:
+        return selector_of(source).matches(labels)
+    except SelectorError:
+        return False
+
+
 def selector_errors(source: LabelSelector | None, field: str, *, allow_bad_values: bool = False) -> list[FieldError]:
     """Return the errors of the object at `field`. `allow_bad_values` accepts invalid label values in objects that
     already have them."""

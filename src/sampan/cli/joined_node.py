@@ -15,10 +15,10 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sampan.api.addresses import join_host_port
 from sampan.cli.components.component_port import tls_of
 from sampan.cli.components.kubelet_access import KubeletIdentity, keep_client_certificate, keep_serving_certificate
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
-from sampan.cli.local_cluster.listen_addresses import host_port
 from sampan.cli.local_cluster.server_process import on_signals
 from sampan.cluster.abandoned_node import root_cgroup_of
 from sampan.cluster.cluster_cidrs import own_pod_cidr
@@ -242,7 +242,7 @@ class JoinedNode:
                 pid=os.getpid(),
                 name=self._name,
                 url=record.server,
-                listening=[host_port(addresses[0], record.port)],
+                listening=[join_host_port(addresses[0], record.port)],
                 components=list(COMPONENTS),
                 started=self._began,
                 nodes=f"{record.node} ({kubelet.runtime.name})",

@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
+from sampan.api.addresses import join_host_port
 from sampan.api.types.core_v1 import Node
 from sampan.cluster.host_locks import HostLocks
 from sampan.cluster.loopback_range import is_proxied_in_user_space, loopback_services
@@ -138,7 +139,7 @@ class NodeProxies:
                 nftables=NftablesConfiguration(minSyncPeriod=_MIN_SYNC_PERIOD),
             )
         )
-        health, metrics = ("", "") if is_on_host else (_host_port(*row) for row in _listen_addresses(attachment))
+        health, metrics = ("", "") if is_on_host else (join_host_port(*row) for row in _listen_addresses(attachment))
         configuration.healthzBindAddress, configuration.metricsBindAddress = health, metrics
         return NodeProxy(
             config=NodeProxyConfig(
@@ -162,7 +163,3 @@ def _listen_addresses(attachment: NodeAttachment) -> list[tuple[str, int]]:
     """Return the addresses and ports of health checks and of metrics of a node with its own network namespace. Proxies
     in the network of the machine serve neither: their ports could be in use, and other machines would reach them."""
     return [(attachment.addresses[0], HEALTH_PORT), ("127.0.0.1", METRICS_PORT)]
-
-
-def _host_port(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -6,7 +6,6 @@ A renewed CA keeps its key, so that clients which trust the old CA certificate a
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from sampan.api.addresses import is_address
 from sampan.apiserver.authn.front_proxy import FrontProxySettings
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cluster.certificate_renewal import BEFORE_S
@@ -147,22 +147,14 @@ def _requests(names: Sequence[str]) -> dict[str, SigningRequest]:
     return {
         SERVER: SigningRequest(
             common_name="kube-apiserver",
-            dns_names=[name for name in names if not _is_address(name)],
-            addresses=[name for name in names if _is_address(name)],
+            dns_names=[name for name in names if not is_address(name)],
+            addresses=[name for name in names if is_address(name)],
             is_server=True,
         ),
         ADMIN: SigningRequest(common_name="kubernetes-admin", organizations=["system:masters"], is_client=True),
         KUBELET_CLIENT: SigningRequest(common_name=KUBELET_CLIENT_USER, is_client=True),
         PROXY_CLIENT: SigningRequest(common_name=PROXY_CLIENT, is_client=True),
     }
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def with_front_proxy(server: ServerConfig, pki: Pki) -> ServerConfig:

@@ -9,6 +9,7 @@ from yarl import URL
 from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import HTTPGetAction, LifecycleHandler, Pod
+from sampan.kubelet.pod_events import full_name
 from sampan.kubelet.probes.prober import headers_of, port_of, probe_tcp, unverified, url_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.http_session import HttpSession, get_following
@@ -31,7 +32,7 @@ class Hooks:
 
     async def run(self, pod: Pod, container: AnyContainer, hook: LifecycleHandler) -> None:
         """Run the hook to completion. Raise HookFailed if it fails."""
-        where = f"for Container {gotext.quote(container.name)} in Pod {gotext.quote(_pod_name(pod))} failed - error"
+        where = f"for Container {gotext.quote(container.name)} in Pod {gotext.quote(full_name(pod))} failed - error"
         if hook.exec is not None:
             await self._exec(pod, container, hook.exec.command, where)
         elif hook.httpGet is not None:
@@ -101,8 +102,3 @@ async def _get(url: str, headers: dict[str, str]) -> None:
             kept = {name: value for name, value in headers.items() if name.lower() != "authorization"}
             async with get_following(session, URL(plain, encoded=True), kept) as response:
                 await response.content.read(_MOST_OUTPUT)
-
-
-def _pod_name(pod: Pod) -> str:
-    meta = pod.metadata
-    return f"{meta.name}_{meta.namespace}({meta.uid})"

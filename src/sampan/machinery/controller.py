@@ -218,6 +218,11 @@ class ControllerRunner:
         return isinstance(error, errors.Conflict) or error.has_cause(_NAMESPACE_TERMINATING)
 
 
+def soonest(*delays_s: float | None) -> float | None:
+    """Return the shortest of the delays that several parts of a reconciliation ask for, None if none does."""
+    return min((delay for delay in delays_s if delay is not None), default=None)
+
+
 _VALUES: Sequence[tuple[str, str, str, Callable[[ControllerRunner], float]]] = (
     ("workqueue_depth", "gauge", "Keys that wait for a worker.", lambda runner: len(runner.queue)),
     ("workqueue_adds_total", "counter", "Keys that became ready.", lambda runner: runner.queue.stats.adds),

@@ -7,7 +7,6 @@ from sampan.api.types.core_v1 import LimitRange, PersistentVolumeClaim
 from sampan.apiserver.admission.limit_ranger import (
     ANNOTATION,
     claim_violations,
-    join_messages,
     pod_violations,
     set_default_resources,
 )
@@ -97,11 +96,6 @@ def test_bounds_of_claims(size: str, faults: list[str]) -> None:
     claim = codec.from_value(value, PersistentVolumeClaim)
     bounds = limit_range({"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "2Gi"}})
     assert claim_violations(claim, bounds) == faults
-
-
-def test_messages_of_violations() -> None:
-    assert join_messages(["a"]) == join_messages(["a", "a"]) == "a"
-    assert join_messages(["a", "b", "a"]) == "[a, b]"
 
 
 def test_what_is_missing_is_filled_in_and_noted() -> None:

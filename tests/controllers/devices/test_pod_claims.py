@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json as codec
+from sampan.api.semantics.owners import is_controlled_by
 from sampan.api.types.core_v1 import Pod, PodResourceClaim
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from sampan.controllers.devices import pod_claims
@@ -52,7 +53,7 @@ def test_made_from_a_template() -> None:
         True,
         None,
     )
-    assert pod_claims.is_made_for(claim, pod())
+    assert is_controlled_by(claim, pod())
 
 
 def test_long_names_keep_a_part_of_both() -> None:

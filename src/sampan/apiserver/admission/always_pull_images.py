@@ -6,7 +6,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.resource import Resource
 from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_write
 
 _ALWAYS = "Always"
 
@@ -15,8 +15,7 @@ class AlwaysPullImages:
     name = "AlwaysPullImages"
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        is_pod = resource.plural == "pods" and resource.group == ""
-        return is_pod and operation in ("CREATE", "UPDATE") and not subresource
+        return is_pod_write(operation, resource, subresource)
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj

@@ -78,6 +78,19 @@ class AdmissionAttributes:
         return errors.forbidden(resource.plural, name, why, group=resource.group, causes=causes)
 
 
+def is_pod(resource: Resource) -> bool:
+    return resource.plural == "pods" and resource.group == ""
+
+
+def is_pod_creation(operation: Operation, resource: Resource, subresource: str) -> bool:
+    return is_pod(resource) and operation == "CREATE" and not subresource
+
+
+def is_pod_write(operation: Operation, resource: Resource, subresource: str) -> bool:
+    """Whether the request creates or updates a pod, rather than a subresource of it."""
+    return is_pod(resource) and operation in ("CREATE", "UPDATE") and not subresource
+
+
 class AdmissionPlugin(Protocol):
     """What plug-ins of both extension points have in common."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sampan.api.resource import Resource
 from sampan.api.semantics.taints import NOT_READY, UNREACHABLE
 from sampan.api.types.core_v1 import Pod, Toleration
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +24,7 @@ class DefaultTolerationSeconds:
         self._seconds = {NOT_READY: defaults.not_ready_s, UNREACHABLE: defaults.unreachable_s}
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        is_pod = resource.plural == "pods" and resource.group == ""
-        return is_pod and operation in ("CREATE", "UPDATE") and not subresource
+        return is_pod_write(operation, resource, subresource)
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj

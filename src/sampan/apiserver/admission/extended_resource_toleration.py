@@ -4,15 +4,14 @@ from sampan.api.resource import Resource
 from sampan.api.resource_names import is_extended
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Pod, Toleration
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_write
 
 
 class ExtendedResourceToleration:
     name = "ExtendedResourceToleration"
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        is_pod = resource.plural == "pods" and resource.group == ""
-        return is_pod and operation in ("CREATE", "UPDATE") and not subresource
+        return is_pod_write(operation, resource, subresource)
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj

@@ -12,7 +12,7 @@ import msgspec
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.admission.configuration import ConfigurationError
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.transport import ConnectionFailed, Request
@@ -37,8 +37,7 @@ class ImagePolicyWebhook:
         """Cached responses by review spec: when they expire, and the status."""
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        is_pod = resource.plural == "pods" and resource.group == ""
-        return is_pod and operation in ("CREATE", "UPDATE") and subresource in ("", "ephemeralcontainers")
+        return is_pod(resource) and operation in ("CREATE", "UPDATE") and subresource in ("", "ephemeralcontainers")
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj

@@ -2,7 +2,7 @@
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_write
 
 _HOST = "kubernetes.io/hostname"
 
@@ -11,8 +11,7 @@ class LimitPodHardAntiAffinityTopology:
     name = "LimitPodHardAntiAffinityTopology"
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        is_pod = resource.plural == "pods" and resource.group == ""
-        return is_pod and operation in ("CREATE", "UPDATE") and not subresource
+        return is_pod_write(operation, resource, subresource)
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from sampan.api.field_errors import joined
 from sampan.api.quantity import MAX_INT64, Quantity, parse
 from sampan.api.resource import Resource
 from sampan.api.semantics.pod_resources import Amounts, pod_limits, pod_requests, summed
@@ -37,12 +38,6 @@ def claim_violations(claim: PersistentVolumeClaim, limit_range: LimitRange) -> l
         if item.type == "PersistentVolumeClaim":
             messages += [*_min_constraint(item, requests, {}), *_max_request_constraint(item, requests)]
     return messages
-
-
-def join_messages(messages: list[str]) -> str:
-    """Return all errors in one message, without duplicates."""
-    unique = list(dict.fromkeys(messages))
-    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 
 
 def _of_pod(spec: PodSpec) -> tuple[Amounts, Amounts]:
@@ -175,7 +170,7 @@ class LimitRanger:
         violations_of = pod_violations if attributes.resource.plural == "pods" else claim_violations
         for limit_range in await _ranges(attributes):
             if violations := violations_of(attributes.obj, limit_range):
-                raise attributes.forbidden(join_messages(violations))
+                raise attributes.forbidden(joined(violations))
 
 
 async def _ranges(attributes: AdmissionAttributes) -> list[LimitRange]:

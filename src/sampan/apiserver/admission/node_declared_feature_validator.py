@@ -4,7 +4,7 @@ from sampan.api.resource import Resource
 from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod
 
 POD_LEVEL, INIT_CONTAINERS = "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers"
 
@@ -13,8 +13,7 @@ class NodeDeclaredFeatureValidator:
     name = "NodeDeclaredFeatureValidator"
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        is_pod = resource.plural == "pods" and resource.group == ""
-        return is_pod and operation == "UPDATE" and subresource in ("", "resize")
+        return is_pod(resource) and operation == "UPDATE" and subresource in ("", "resize")
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj

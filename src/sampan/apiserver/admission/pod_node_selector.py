@@ -9,7 +9,7 @@ from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.configuration import ConfigurationError
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_creation
 from sampan.machinery import errors
 
 ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
@@ -33,7 +33,7 @@ class PodNodeSelector:
         return cls({str(name): str(text) for name, text in rows.items()})
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        return resource.plural == "pods" and resource.group == "" and operation == "CREATE" and not subresource
+        return is_pod_creation(operation, resource, subresource)
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj

@@ -5,15 +5,14 @@ from sampan.api.resource import Resource
 from sampan.api.semantics.pod_resources import effective_requests
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod
 
 
 class PodResizeValidator:
     name = "PodResizeValidator"
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        is_pod = resource.plural == "pods" and resource.group == ""
-        return is_pod and operation == "UPDATE" and subresource == "resize"
+        return is_pod(resource) and operation == "UPDATE" and subresource == "resize"
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj

@@ -14,7 +14,7 @@ from sampan.api.semantics.taints import MEMORY_PRESSURE
 from sampan.api.types.core_v1 import Namespace, Pod, Toleration
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.configuration import ConfigurationError
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_write
 from sampan.apiserver.admission.runtime_class import TolerationCover, merged
 from sampan.machinery import errors
 
@@ -38,8 +38,7 @@ class PodTolerationRestriction:
             raise ConfigurationError(f"PodTolerationRestriction: {error}") from None
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        is_pod = resource.plural == "pods" and resource.group == ""
-        return is_pod and operation in ("CREATE", "UPDATE") and not subresource
+        return is_pod_write(operation, resource, subresource)
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj

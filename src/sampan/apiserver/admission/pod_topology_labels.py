@@ -3,7 +3,7 @@
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Binding, Node, Pod
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod
 
 _LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
@@ -12,8 +12,7 @@ class PodTopologyLabels:
     name = "PodTopologyLabels"
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        is_pod = resource.plural == "pods" and resource.group == ""
-        return is_pod and operation == "CREATE" and subresource in ("", "binding")
+        return is_pod(resource) and operation == "CREATE" and subresource in ("", "binding")
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
         """Set the labels on the pod or binding; those of a binding are copied to the pod."""

@@ -14,7 +14,7 @@ from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Pod, Toleration
 from sampan.api.types.node_v1 import RuntimeClass, Scheduling
 from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_creation
 
 _MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 
@@ -23,7 +23,7 @@ class RuntimeClassAdmission:
     name = "RuntimeClass"
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        return resource.plural == "pods" and resource.group == "" and operation == "CREATE" and not subresource
+        return is_pod_creation(operation, resource, subresource)
 
     async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj

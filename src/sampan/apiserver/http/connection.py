@@ -19,6 +19,7 @@ from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
 from sampan.apiserver.http.connection_limits import ConnectionSlot, HttpLimits
+from sampan.apiserver.http.response_writer import text_response
 from sampan.apiserver.http.tls import classify_client_certificate
 from sampan.machinery.peer_certificates import PeerCertificate, read_peer
 
@@ -254,7 +255,7 @@ class HttpConnection(RequestHandler):
         log.error("unexpected error in %s %s", request.method, request.path, exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("the headers of the response have already been sent")
-        return _text(status, f"{status} {HTTPStatus(status).phrase}\n")
+        return text_response(status, f"{status} {HTTPStatus(status).phrase}\n")
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
         """Log errors of aiohttp's connection handling at debug level: they are caused by clients."""
@@ -333,7 +334,7 @@ class HttpConnections(web.Server):
 def _error_response(error: BaseException) -> web.Response:
     code, why = _status_of(error)
     text = f"{code} {HTTPStatus(code).phrase}"
-    return _text(code, f"{text}: {why}" if why else text)
+    return text_response(code, f"{text}: {why}" if why else text)
 
 
 def _status_of(error: BaseException) -> tuple[int, str]:
@@ -347,9 +348,3 @@ def _status_of(error: BaseException) -> tuple[int, str]:
     if isinstance(error, http_exceptions.BadStatusLine) and "Invalid HTTP version" in message:
         return 505, "only HTTP/1.0 and HTTP/1.1 are supported"
     return 400, ""
-
-
-def _text(code: int, text: str) -> web.Response:
-    response = web.Response(status=code, text=text, content_type="text/plain", charset="utf-8")
-    response.force_close()
-    return response

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
+from sampan.api.addresses import join_host_port
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cli.flags import parsers
 from sampan.cli.flags.api_server import advertised
@@ -58,7 +59,7 @@ def join_address(config: ServerConfig, port: int) -> str:
     reachable = [address for address in bound if not address.is_loopback and not address.is_unspecified]
     is_everywhere = any(address.is_unspecified for address in bound)
     best = advertised_address if is_everywhere or advertised_address in reachable else reachable[0]
-    return host_port(str(best), port)
+    return join_host_port(str(best), port)
 
 
 def certificate_names(options: Mapping[str, Any]) -> list[str]:
@@ -69,7 +70,3 @@ def certificate_names(options: Mapping[str, Any]) -> list[str]:
         bound = ipaddress.ip_address(parsers.address("--bind-address", options["bind_address"]))
         names += [] if bound.is_unspecified else [str(bound)]
     return list(dict.fromkeys(names))
-
-
-def host_port(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

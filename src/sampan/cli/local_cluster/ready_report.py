@@ -10,9 +10,10 @@ import time
 import click
 
 from sampan import __version__
+from sampan.api.addresses import join_host_port
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
-from sampan.cli.local_cluster.listen_addresses import host_port, join_address
+from sampan.cli.local_cluster.listen_addresses import join_address
 from sampan.cli.local_cluster.rootless import OuterProcess
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import DNS, StoreConfig
@@ -28,8 +29,8 @@ def running_note(where: ClusterDir, name: str, cluster: Assembly, nodes: str, ou
     return Running(
         pid=outer.pid if outer is not None else os.getpid(),
         name=name,
-        url=f"https://{host_port(_reached_at(config), server.secure_port)}" if server.secure_port else "",
-        insecure_url=f"http://{host_port(config.insecure_bind_address, server.insecure_port)}"
+        url=f"https://{join_host_port(_reached_at(config), server.secure_port)}" if server.secure_port else "",
+        insecure_url=f"http://{join_host_port(config.insecure_bind_address, server.insecure_port)}"
         if server.insecure_port
         else "",
         listening=_listening(cluster),
@@ -73,14 +74,14 @@ def _listening(cluster: Assembly) -> list[str]:
     endpoints = []
     if server.secure_port:
         addresses = (config.bind_address, *config.other_bind_addresses)
-        endpoints += [host_port(address, server.secure_port) for address in addresses]
+        endpoints += [join_host_port(address, server.secure_port) for address in addresses]
     if server.insecure_port:
-        endpoints.append(host_port(config.insecure_bind_address, server.insecure_port))
+        endpoints.append(join_host_port(config.insecure_bind_address, server.insecure_port))
     kubelets = [kubelet.config for kubelet in cluster.real_nodes.kubelets] if cluster.real_nodes is not None else []
     has_own_networks, shared = bool(cluster.config.nodes.node_cidrs), cluster.config.kubelet_address
-    endpoints += [host_port(node.node_ips[0] if has_own_networks else shared, node.port) for node in kubelets]
+    endpoints += [join_host_port(node.node_ips[0] if has_own_networks else shared, node.port) for node in kubelets]
     others = cluster.real_nodes.listen_addresses if cluster.real_nodes is not None else []
-    return endpoints + [host_port(address, port) for address, port in others]
+    return endpoints + [join_host_port(address, port) for address, port in others]
 
 
 def ready_text(note: Running, took_s: float) -> str:

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from sampan.api.addresses import join_host_port
 from sampan.apiserver.server import ListenError
 from sampan.cli.failures import CliError
-from sampan.cli.local_cluster.listen_addresses import host_port
 from sampan.cli.local_cluster.start_progress import NoProgress, StartProgress
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import ClusterConfig
@@ -116,7 +116,7 @@ def on_signals(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> N
 def _listen_failure(error: ListenError) -> CliError:
     kind = "secure" if error.is_secure else "insecure"
     port_flag, address_flag = f"--{kind}-port", "--bind-address" if error.is_secure else "--insecure-bind-address"
-    where = host_port(error.host, error.port)
+    where = join_host_port(error.host, error.port)
     if error.errno == errno.EADDRINUSE:
         return CliError(f"{port_flag}: {where} is in use; give another port")
     if error.errno in (errno.EACCES, errno.EPERM):

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
+from sampan.api.addresses import join_host_port
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cluster.errors import ClusterError
 from sampan.cluster.join.token import JoinToken
@@ -49,7 +50,7 @@ class ServerAddress:
         return f"https://{self}"
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return join_host_port(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,14 @@
 
 from collections.abc import Hashable, Iterable
 
+from sampan.api.semantics.resource_claims import can_be_reserved, is_reserved_for
 from sampan.api.types.core_v1 import Pod, PodResourceClaim
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
-from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from sampan.machinery.object_key import NamespacedName
 
 ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: the entry of the pod's spec.resourceClaims that it is for."""
-MOST_CONSUMERS = 256
 _LONGEST_BASE = 57
 """Maximum length of the generateName prefix; a dash and five characters follow it, within 63."""
 
@@ -56,23 +56,9 @@ def is_done(pod: Pod) -> bool:
     return pod.status.phase in ("Succeeded", "Failed") or is_deleted_early
 
 
-def is_made_for(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.ownerReferences)
-
-
-def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reservedFor)
-
-
 def needs_reservation(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether a pod that was bound without the scheduler lacks its reservation of an allocated claim."""
-    status = claim.status
-    has_room = len(status.reservedFor) < MOST_CONSUMERS
-    return status.allocation is not None and not is_reserved_for(claim, pod) and has_room
-
-
-def consumer(pod: Pod) -> ResourceClaimConsumerReference:
-    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+    return claim.status.allocation is not None and not is_reserved_for(claim, pod) and can_be_reserved(claim)
 
 
 def claim_from(template: ResourceClaimTemplate, pod: Pod, pod_claim: PodResourceClaim) -> ResourceClaim:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sampan.api.semantics.owners import is_controlled_by
+from sampan.api.semantics.resource_claims import consumer_reference
 from sampan.api.types.core_v1 import Pod, PodResourceClaim
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
 from sampan.controllers.devices import pod_claims
@@ -130,7 +132,7 @@ class ResourceClaimController:
         if name is None or pod_claim.resourceClaimTemplateName is None:
             return ""
         claim = self._claims.get(name, pod.metadata.namespace) if name else None
-        if claim is not None and pod_claims.is_made_for(claim, pod):
+        if claim is not None and is_controlled_by(claim, pod):
             return ""
         claim = self._orphan(pod, pod_claim) or await self._create_claim(
             pod, pod_claim, pod_claim.resourceClaimTemplateName
@@ -142,7 +144,7 @@ class ResourceClaimController:
         claims = [*self._claims.find(by_owner, pod.metadata.uid), *self._created_claims.values()]
         for claim in claims:
             is_this = claim.metadata.annotations.get(pod_claims.ANNOTATION) == pod_claim.name
-            if is_this and pod_claims.is_made_for(claim, pod):
+            if is_this and is_controlled_by(claim, pod):
                 return claim
         return None
 
@@ -182,9 +184,9 @@ class ResourceClaimController:
             claim = self._claims.get(name, pod.metadata.namespace) if name else None
             if claim is None:
                 continue
-            is_own = pod_claim.resourceClaimTemplateName is None or pod_claims.is_made_for(claim, pod)
+            is_own = pod_claim.resourceClaimTemplateName is None or is_controlled_by(claim, pod)
             if is_own and pod_claims.needs_reservation(claim, pod):
-                await self._update_status(claim, reservedFor=[*claim.status.reservedFor, pod_claims.consumer(pod)])
+                await self._update_status(claim, reservedFor=[*claim.status.reservedFor, consumer_reference(pod)])
 
     # -- claims ------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from sampan.api import times
 from sampan.api.semantics.conditions import TRUE
+from sampan.api.semantics.owners import is_controlled_by
+from sampan.api.semantics.resource_claims import is_reserved_for
 from sampan.api.semantics.taints import NO_EXECUTE, tolerates
 from sampan.api.types.core_v1 import ObjectReference, Pod
 from sampan.api.types.resource_v1 import (
@@ -132,9 +134,9 @@ class DeviceTaintEvictionController:
         for pod_claim in pod.spec.resourceClaims:
             name = pod_claims.claim_name(pod, pod_claim)
             claim = self._claims.get(name, pod.metadata.namespace) if name else None
-            if claim is None or not pod_claims.is_reserved_for(claim, pod):
+            if claim is None or not is_reserved_for(claim, pod):
                 continue
-            if pod_claim.resourceClaimTemplateName is None or pod_claims.is_made_for(claim, pod):
+            if pod_claim.resourceClaimTemplateName is None or is_controlled_by(claim, pod):
                 yield claim
 
     def _claim_leaves_at(self, claim: ResourceClaim) -> float | None:

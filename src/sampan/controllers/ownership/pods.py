@@ -10,7 +10,7 @@ from sampan.api import names
 from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.types.core_v1 import Pod, PodSpec, PodTemplateSpec
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.namespaces import TERMINATING_CAUSE
+from sampan.controllers.namespaces import is_namespace_terminating
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
@@ -142,11 +142,6 @@ def pod_from(
         ),
         spec=spec or template.spec,
     )
-
-
-def is_namespace_terminating(error: BaseException) -> bool:
-    """Whether the create was rejected because the namespace is terminating, which is not reported as an event."""
-    return isinstance(error, errors.ApiError) and error.has_cause(TERMINATING_CAUSE)
 
 
 class PodControl:

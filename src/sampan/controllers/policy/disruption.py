@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from sampan.api import label_selector, times
 from sampan.api.label_grammar import SelectorError
+from sampan.api.label_selector import is_selected
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.policy_v1 import PodDisruptionBudget
 from sampan.controllers.descriptor import ControllerContext
@@ -61,7 +62,7 @@ class DisruptionController:
 
     def _selecting(self, pod: Pod) -> Sequence[PodDisruptionBudget]:
         candidates = self._known.find(by_namespace, pod.metadata.namespace)
-        return [budget for budget in candidates if _selects(budget, pod)] if candidates else ()
+        return [budget for budget in candidates if is_selected(pod.metadata.labels, budget.spec.selector)]
 
     async def reconcile(self, key: Any) -> float | None:
         if isinstance(key, PodKey):
@@ -158,13 +159,6 @@ class DisruptionController:
             await self._pods.update_status(changed)
         except errors.NotFound:
             return
-
-
-def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    try:
-        return label_selector.selector_of(budget.spec.selector).matches(pod.metadata.labels)
-    except SelectorError:
-        return False
 
 
 def make(context: ControllerContext) -> DisruptionController:

@@ -15,11 +15,11 @@ from sampan.api.types.discovery_v1 import Endpoint, EndpointConditions, Endpoint
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each, raise_first
-from sampan.controllers.namespaces import TERMINATING_CAUSE
+from sampan.controllers.namespaces import is_namespace_terminating
 from sampan.controllers.services.pod_feed import Add
 from sampan.controllers.services.pods import IPV4, IPV6, LAST_CHANGE
 from sampan.controllers.services.slice_content import PortsKey, identity, ports_key
-from sampan.controllers.services.slice_objects import MANAGED_BY, SERVICE_NAME, name_prefix
+from sampan.controllers.services.slice_objects import MANAGED_BY, SERVICE_NAME, name_prefix, service_keys
 from sampan.controllers.services.subsets import repacked
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
@@ -164,10 +164,7 @@ def _endpoint(address: EndpointAddress, *, is_ready: bool) -> Endpoint:
 
 def by_mirrored(obj: Any) -> Iterable[Hashable]:
     """Return the key of the Endpoints that a slice of this controller mirrors."""
-    labels = obj.metadata.labels
-    if labels.get(MANAGED_BY) != MANAGER or not labels.get(SERVICE_NAME):
-        return ()
-    return (NamespacedName(obj.metadata.namespace, labels[SERVICE_NAME]),)
+    return service_keys(obj, MANAGER)
 
 
 class EndpointSliceMirroringController:
@@ -232,17 +229,13 @@ class EndpointSliceMirroringController:
             self._writes.wrote(key, written, self._slices.by_key(key_of(written)))
 
         failures = await for_each(plan.write, write) + await for_each(plan.delete, self._delete)
-        raise_first([error for error in failures if not _is_namespace_terminating(error)])
+        raise_first([error for error in failures if not is_namespace_terminating(error)])
 
     async def _delete(self, endpoint_slice: EndpointSlice) -> None:
         try:
             await self._client.delete(endpoint_slice.metadata.name, endpoint_slice.metadata.namespace)
         except errors.NotFound:
             return
-
-
-def _is_namespace_terminating(error: Exception) -> bool:
-    return isinstance(error, errors.ApiError) and error.has_cause(TERMINATING_CAUSE)
 
 
 def make(context: ControllerContext) -> EndpointSliceMirroringController:

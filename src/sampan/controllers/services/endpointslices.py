@@ -10,16 +10,15 @@ from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each, raise_first
-from sampan.controllers.namespaces import TERMINATING_CAUSE
+from sampan.controllers.namespaces import is_namespace_terminating
 from sampan.controllers.services.pod_feed import Add, PodFeed, TriggerTimes
 from sampan.controllers.services.pods import pods_of, takes_pods
 from sampan.controllers.services.slice_content import Content, Packing, desired_endpoints, families_of, pack
 from sampan.controllers.services.slice_objects import (
-    MANAGED_BY,
     MANAGER,
-    SERVICE_NAME,
     belongs_to_another,
     labels_of,
+    service_keys,
     slice_of,
 )
 from sampan.machinery import errors
@@ -41,10 +40,7 @@ class SlicePlan:
 
 def by_service(obj: Any) -> Iterable[Hashable]:
     """Return the key of the service of a slice that this controller manages."""
-    labels = obj.metadata.labels
-    if labels.get(MANAGED_BY) != MANAGER or not labels.get(SERVICE_NAME):
-        return ()
-    return (NamespacedName(obj.metadata.namespace, labels[SERVICE_NAME]),)
+    return service_keys(obj, MANAGER)
 
 
 def plan(
@@ -168,11 +164,7 @@ class EndpointSliceController:
                 return
 
         failures = await for_each(plan.write, write) + await for_each(plan.delete, delete)
-        raise_first([error for error in failures if not _is_namespace_terminating(error)])
-
-
-def _is_namespace_terminating(error: Exception) -> bool:
-    return isinstance(error, errors.ApiError) and error.has_cause(TERMINATING_CAUSE)
+        raise_first([error for error in failures if not is_namespace_terminating(error)])
 
 
 def make(context: ControllerContext) -> EndpointSliceController:

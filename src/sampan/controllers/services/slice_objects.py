@@ -12,6 +12,7 @@ from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.controllers.services.pods import HEADLESS, LAST_CHANGE, is_headless
 from sampan.controllers.services.slice_content import Content
+from sampan.machinery.object_key import NamespacedName
 
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
@@ -61,3 +62,11 @@ def belongs_to_another(endpoint_slice: EndpointSlice, service: Service) -> bool:
     """Whether the slice is owned by an earlier service of the same name, so that garbage collection will delete it."""
     owners = endpoint_slice.metadata.ownerReferences
     return any(owner.controller and owner.uid != service.metadata.uid for owner in owners)
+
+
+def service_keys(endpoint_slice: EndpointSlice, manager: str) -> tuple[NamespacedName, ...]:
+    """Return the key of the service of a slice, if this controller manages the slice."""
+    labels = endpoint_slice.metadata.labels
+    if labels.get(MANAGED_BY) != manager or not labels.get(SERVICE_NAME):
+        return ()
+    return (NamespacedName(endpoint_slice.metadata.namespace, labels[SERVICE_NAME]),)

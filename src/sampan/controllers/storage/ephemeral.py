@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+from sampan.api.semantics.owners import is_controlled_by
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.machinery import errors
@@ -11,7 +12,7 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.volumes.claims_of_pods import by_claim, ephemeral_claim_name, is_made_for
+from sampan.machinery.volumes.claims_of_pods import by_claim, ephemeral_claim_name
 
 
 def wants_claims(pod: Pod) -> bool:
@@ -71,7 +72,7 @@ class EphemeralVolumeController:
         claim = self._known.by_key(name)
         reason = ""
         if claim is not None:
-            reason = "" if is_made_for(claim, pod) else not_for(name, key_of(pod))
+            reason = "" if is_controlled_by(claim, pod) else not_for(name, key_of(pod))
         else:
             try:
                 await self._claims.create(claim_for(pod, volume))

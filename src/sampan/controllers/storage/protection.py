@@ -4,6 +4,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
+from sampan.api.semantics.owners import is_controlled_by
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.api.types.storage_v1 import VolumeAttributesClass
 from sampan.machinery import errors
@@ -13,7 +14,7 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import key_of
-from sampan.machinery.volumes.claims_of_pods import by_claim, claim_names_of, ephemeral_claim_name, is_made_for
+from sampan.machinery.volumes.claims_of_pods import by_claim, claim_names_of, ephemeral_claim_name
 
 
 def is_candidate(obj: Any, finalizer: str) -> bool:
@@ -68,7 +69,7 @@ def _is_behind(claim: PersistentVolumeClaim, volume: Any, pod: Pod) -> bool:
         return bool(volume.persistentVolumeClaim.claimName == name)
     if volume.ephemeral is None or is_shut_down(pod):
         return False
-    return ephemeral_claim_name(pod, volume) == name and is_made_for(claim, pod)
+    return ephemeral_claim_name(pod, volume) == name and is_controlled_by(claim, pod)
 
 
 def _unused_claim_keys(claim: PersistentVolumeClaim) -> Iterable[Hashable]:

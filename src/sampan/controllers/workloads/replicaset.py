@@ -17,8 +17,10 @@ from sampan.api.labels import Selector
 from sampan.api.semantics.conditions import find_condition, without_condition
 from sampan.api.semantics.owners import controller_of
 from sampan.api.semantics.pods import available_in_s, is_active, is_available, is_ready, is_terminating
+from sampan.api.semantics.workloads import desired_replicas
 from sampan.api.types.apps_v1 import ReplicaSet, ReplicaSetCondition
 from sampan.api.types.core_v1 import Pod, ReplicationController, ReplicationControllerCondition
+from sampan.controllers.namespaces import is_namespace_terminating
 from sampan.controllers.ownership import (
     ClaimControl,
     Expectations,
@@ -30,11 +32,11 @@ from sampan.controllers.ownership import (
 )
 from sampan.controllers.ownership.adoption import by_controller_or_orphan, selector_or_nothing
 from sampan.controllers.ownership.deletion_order import pods_to_delete
-from sampan.controllers.ownership.pods import BURST, FIRST, all_at_once, is_namespace_terminating
+from sampan.controllers.ownership.pods import BURST, FIRST, all_at_once
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.controller import Watch, soonest
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -50,12 +52,6 @@ class ReplicaKind:
     """The type of the conditions in the status."""
     has_terminating: bool
     """Whether the status counts terminating pods."""
-
-
-def desired_replicas(owner: Any) -> int:
-    """Return the desired number of pods; 1 if unset, which is the API default."""
-    replicas: int | None = owner.spec.replicas
-    return 1 if replicas is None else replicas
 
 
 def _replica_set_selector(owner: ReplicaSet) -> Selector:
@@ -148,7 +144,7 @@ class ReplicaController:
         await self._update_status(owner, status_of(self.kind, owner, active, terminating, failure, now))
         if failure is not None:
             raise failure
-        return _soonest(
+        return soonest(
             next_sync_s(active, owner.spec.minReadySeconds, now), self._expectations.expires_in(owner.metadata.uid)
         )
 
@@ -221,10 +217,6 @@ class ReplicaSetController(ReplicaController):
 class ReplicationControllerController(ReplicaController):
     name = "replicationcontroller-controller"
     kind = REPLICATION_CONTROLLER
-
-
-def _soonest(*waits: float | None) -> float | None:
-    return min((wait for wait in waits if wait is not None), default=None)
 
 
 REPLICA_FAILURE = "ReplicaFailure"

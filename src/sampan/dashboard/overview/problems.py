@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from sampan.api.semantics.workloads import desired_replicas
 from sampan.dashboard.overview.objects import (
     ContainerStatus,
     OverviewNode,
@@ -132,16 +133,12 @@ def workload_health(resource: str, workload: Workload) -> str:
         case "daemonsets":
             ready, desired = status.numberReady or 0, status.desiredNumberScheduled or 0
         case "deployments":
-            ready, desired = status.availableReplicas or 0, _replicas(workload)
+            ready, desired = status.availableReplicas or 0, desired_replicas(workload)
         case _:
-            ready, desired = status.readyReplicas or 0, _replicas(workload)
+            ready, desired = status.readyReplicas or 0, desired_replicas(workload)
     if ready >= desired:
         return "healthy"
     return "degraded" if ready else "failed"
-
-
-def _replicas(workload: Workload) -> int:
-    return 1 if workload.spec.replicas is None else workload.spec.replicas
 
 
 def workload_problem(resource: str, workload: Workload) -> Problem | None:

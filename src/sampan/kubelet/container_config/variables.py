@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sampan.api import limits
+from sampan.api.addresses import url_host
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import (
     ConfigMap,
@@ -240,7 +241,7 @@ def _variables(service: Service) -> Iterator[tuple[str, str]]:
 
 
 def _url(address: str, port: ServicePort) -> str:
-    host = f"[{address}]" if ":" in address else address
+    host = url_host(address)
     return f"{(port.protocol or 'TCP').lower()}://{host}:{port.port}"
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from yarl import URL
 
 from sampan.api import durations
+from sampan.api.addresses import join_host_port, url_host
 from sampan.api.types.core_v1 import Container, HTTPGetAction, Pod, Probe
 from sampan.kubelet.container_config.variables import expand
 from sampan.machinery.extras import MissingExtra, require
@@ -65,7 +66,7 @@ def port_of(port: int | str, container: Container) -> int:
 
 
 async def probe_tcp(host: str, port: int, timeout_s: float) -> ProbeResult:
-    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    shown = join_host_port(host, port)
     try:
         async with asyncio.timeout(timeout_s):
             _, writer = await asyncio.open_connection(host, port)
@@ -88,7 +89,7 @@ _MAX_OUTPUT = 10 << 10
 
 def url_of(action: HTTPGetAction, address: str, port: int) -> str:
     host = action.host or address
-    shown = f"[{host}]" if ":" in host else host
+    shown = url_host(host)
     path = action.path or "/"
     return f"{(action.scheme or 'HTTP').lower()}://{shown}:{port}{path if path.startswith('/') else '/' + path}"
 
@@ -154,7 +155,7 @@ async def probe_grpc(host: str, port: int, service: str, timeout_s: float) -> Pr
         return ProbeResult(False, str(missing))
     import grpc.aio  # type: ignore[import-untyped]
 
-    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    target = join_host_port(host, port)
     options = [("grpc.primary_user_agent", "kube-probe/1.36"), ("grpc.enable_http_proxy", 0)]
     async with grpc.aio.insecure_channel(target, options=options) as channel:
         check = channel.unary_unary(_GRPC_METHOD)

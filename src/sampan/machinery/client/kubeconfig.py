@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import yaml
 
+from sampan.api.addresses import join_host_port
 from sampan.machinery.client.access import Access
 
 if TYPE_CHECKING:
@@ -62,9 +63,8 @@ def in_cluster() -> Access:
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
     if not (host and port):
         raise KubeconfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
-    shown = f"[{host}]" if ":" in host else host
     ca = (_IN_CLUSTER / "ca.crt").read_bytes()
-    return Access(server=f"https://{shown}:{port}", ca_pem=ca, token_file=_IN_CLUSTER / "token")
+    return Access(server=f"https://{join_host_port(host, port)}", ca_pem=ca, token_file=_IN_CLUSTER / "token")
 
 
 class _WorkingPath(str):

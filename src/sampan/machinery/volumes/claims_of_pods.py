@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
-from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
+from sampan.api.types.core_v1 import Pod
 from sampan.machinery.object_key import NamespacedName
 
 
@@ -28,8 +28,3 @@ def claim_names_of(pod: Pod) -> Iterator[str]:
 def by_claim(pod: Pod) -> Iterable[Hashable]:
     """Index pods by the claims that they use."""
     return [NamespacedName(pod.metadata.namespace, name) for name in claim_names_of(pod)]
-
-
-def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Whether the claim was created for an ephemeral volume of this pod, rather than having its name by coincidence."""
-    return any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.ownerReferences)

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from sampan.api import times
+from sampan.api.semantics.owners import is_controlled_by
+from sampan.api.semantics.resource_claims import consumer_reference, is_reserved_for
 from sampan.api.types.core_v1 import ContainerExtendedResourceRequest, Pod, PodExtendedResourceClaimStatus
 from sampan.api.types.meta_v1 import Condition
 from sampan.api.types.resource_v1 import (
@@ -17,7 +19,6 @@ from sampan.api.types.resource_v1 import (
     AllocationResult,
     DeviceRequestAllocationResult,
     ResourceClaim,
-    ResourceClaimConsumerReference,
 )
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
@@ -27,7 +28,6 @@ from sampan.machinery.informer import Informer
 from sampan.scheduler.devices.allocated_devices import AllocatedDevices
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
-MAX_CONSUMERS = 256
 
 Find = Callable[[str, str], ResourceClaim | None]
 """Returns the claim with this name and namespace, or None."""
@@ -48,9 +48,7 @@ def resource_claims_of(pod: Pod, find: Find) -> list[ResourceClaim]:
             raise UnusableResourceClaim(f'could not find ResourceClaim "{pod.metadata.namespace}/{name}"')
         if claim.metadata.deletionTimestamp is not None:
             raise UnusableResourceClaim(f'resourceclaim "{name}" is being deleted')
-        if is_generated and not any(
-            owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.ownerReferences
-        ):
+        if is_generated and not is_controlled_by(claim, pod):
             space = pod.metadata.namespace
             what = f"ResourceClaim {space}/{name} was not created for pod {space}/{pod.metadata.name}"
             raise UnusableResourceClaim(f"{what} (pod is not owner)")
@@ -73,18 +71,6 @@ def _names(pod: Pod) -> Iterator[tuple[str, bool]]:
             )
         if claim_status.resourceClaimName:
             yield claim_status.resourceClaimName, True
-
-
-def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reservedFor)
-
-
-def can_be_reserved(claim: ResourceClaim) -> bool:
-    return len(claim.status.reservedFor) < MAX_CONSUMERS
-
-
-def reference_to(pod: Pod) -> ResourceClaimConsumerReference:
-    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
 
 
 class DeviceNotReady(Exception):
@@ -214,7 +200,7 @@ class ClaimWriter:
         if changed.status.allocation is None:
             raise ClaimBindingFailed(f"claim {whole} got deallocated elsewhere in the meantime")
         changed.status.allocation.allocationTimestamp = changed.status.allocation.allocationTimestamp or self._now()
-        changed.status.reservedFor = [*changed.status.reservedFor, reference_to(pod)]
+        changed.status.reservedFor = [*changed.status.reservedFor, consumer_reference(pod)]
         action = "add allocation and reservation" if allocation is not None else "add reservation"
         return await _describe_errors(f"{action} to claim {whole}", self._client.update_status(changed))
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampan.api.durations import parse_duration
+from sampan.api.semantics.resource_claims import can_be_reserved, is_reserved_for
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.resource_v1 import ResourceClaim
 from sampan.machinery import errors
@@ -37,10 +38,8 @@ from sampan.scheduler.devices.resource_claims import (
     ClaimBindingFailed,
     ClaimWriter,
     UnusableResourceClaim,
-    can_be_reserved,
     has_binding_conditions,
     has_failed,
-    is_reserved_for,
     resource_claims_of,
 )
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints

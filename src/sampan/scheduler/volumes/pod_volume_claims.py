@@ -16,6 +16,7 @@ from sampan.api import label_selector
 from sampan.api.label_selector import selector_of
 from sampan.api.labels import Operator, Requirement
 from sampan.api.quantity import parse
+from sampan.api.semantics.owners import is_controlled_by
 from sampan.api.types.core_v1 import (
     NodeSelectorRequirement,
     PersistentVolume,
@@ -26,7 +27,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.storage_v1 import CSIStorageCapacity, StorageClass
 from sampan.machinery.volumes.binding import class_of_claim, class_of_volume, waits_for_consumer
-from sampan.machinery.volumes.claims_of_pods import claim_name_of, is_made_for
+from sampan.machinery.volumes.claims_of_pods import claim_name_of
 from sampan.machinery.volumes.volume_annotations import AVAILABLE, BIND_COMPLETED, LOST, SELECTED_NODE, STORAGE
 from sampan.machinery.volumes.volume_match import (
     allows_access,
@@ -108,7 +109,7 @@ def _claim(pod: Pod, name: str, claim: PersistentVolumeClaim | None, is_ephemera
         )
     if claim.metadata.deletionTimestamp is not None:
         raise UnusableVolumeClaim(f'persistentvolumeclaim "{name}" is being deleted')
-    if is_ephemeral and not is_made_for(claim, pod):
+    if is_ephemeral and not is_controlled_by(claim, pod):
         space = pod.metadata.namespace
         problem = f"PVC {space}/{name} was not created for pod {space}/{pod.metadata.name}"
         raise UnusableVolumeClaim(f"{problem} (pod is not owner)")

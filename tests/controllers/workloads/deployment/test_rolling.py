@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sampan.api.semantics.workloads import desired_replicas
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.controllers.workloads.deployment.replicasets import (
     ReplicaSets,
     max_replicas,
     max_unavailable,
-    size,
     total_available,
     total_replicas,
 )
@@ -26,7 +26,7 @@ from tests.controllers.workloads.deployment.objects import deployment, replica_s
 
 
 def sizes(replica_sets: Sequence[ReplicaSet]) -> dict[str, int]:
-    return {rs.metadata.uid: size(rs) for rs in replica_sets}
+    return {rs.metadata.uid: desired_replicas(rs) for rs in replica_sets}
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_an_update_ends_within_its_limits(
             break
         after = [changes.get(rs.metadata.uid, rs) for rs in present.all]
         assert total_replicas(after) <= most
-        kept = sum(min(size(rs), rs.status.availableReplicas) for rs in after)
+        kept = sum(min(desired_replicas(rs), rs.status.availableReplicas) for rs in after)
         assert kept >= min(least, total_available(present.all))
-        settled = [replica_set(rs.metadata.uid, size(rs)) for rs in after]
+        settled = [replica_set(rs.metadata.uid, desired_replicas(rs)) for rs in after]
         present = ReplicaSets(settled[-1], settled[:-1])
-    assert size(present.new) == replicas if present.new else False
+    assert desired_replicas(present.new) == replicas if present.new else False
     assert total_replicas(present.old) == 0
 
 

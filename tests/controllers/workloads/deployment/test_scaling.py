@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sampan.api.semantics.workloads import desired_replicas
 from sampan.api.types.apps_v1 import ReplicaSet
-from sampan.controllers.workloads.deployment.replicasets import DESIRED, MOST, ReplicaSets, max_replicas, size
+from sampan.controllers.workloads.deployment.replicasets import DESIRED, MOST, ReplicaSets, max_replicas
 from sampan.controllers.workloads.deployment.rollout import is_saturated, is_scaling, scale_proportionally
 from tests.controllers.workloads.deployment.objects import deployment, replica_set
 
 
 def sizes(replica_sets: Sequence[ReplicaSet]) -> dict[str, int]:
-    return {rs.metadata.uid: size(rs) for rs in replica_sets}
+    return {rs.metadata.uid: desired_replicas(rs) for rs in replica_sets}
 
 
 def sets(*counts: int, most: int) -> ReplicaSets:

@@ -6,6 +6,7 @@ from msgspec import structs
 
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
+from sampan.api.semantics.resource_claims import MOST_CONSUMERS
 from sampan.api.types.resource_v1 import (
     AllocatedDeviceStatus,
     AllocationResult,
@@ -43,7 +44,7 @@ from sampan.apiserver.registry.validation import (
 )
 
 MOST_CONDITIONS = 4
-_MOST_CONSUMERS, _MOST_RESULTS, _MOST_DEVICES = 256, 32, 1 << 31
+_MOST_RESULTS, _MOST_DEVICES = 32, 1 << 31
 _MOST_DEVICE_CONDITIONS, _MOST_IPS = 8, 16
 _LONGEST_INTERFACE, _LONGEST_HARDWARE = 256, 128
 _SOURCES = ("FromClaim", "FromClass")
@@ -71,7 +72,7 @@ def validate_claim_status(claim: ResourceClaim, old: ResourceClaimStatus) -> Fie
         return _validate_allocated_device(device, allocated, at)
 
     yield from validate_set(
-        status.reservedFor, _MOST_CONSUMERS, _validate_consumer_reference, lambda user: user.uid, "status.reservedFor"
+        status.reservedFor, MOST_CONSUMERS, _validate_consumer_reference, lambda user: user.uid, "status.reservedFor"
     )
     yield from validate_set(status.devices, _MOST_DEVICES, validate_device, _device_path, "status.devices")
     yield from _validate_reservation(claim, old)

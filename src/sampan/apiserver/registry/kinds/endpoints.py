@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from sampan.api import addresses, names
+from sampan.api.addresses import join_host_port
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
@@ -98,11 +99,7 @@ def _endpoints(endpoints: Endpoints, now: float) -> str:
 def _of_subset(subset: EndpointSubset) -> list[str]:
     if not subset.ports:
         return [address.ip for address in subset.addresses]
-    return [_with_port(address.ip, port.port) for port in subset.ports for address in subset.addresses]
-
-
-def _with_port(ip: str, port: int) -> str:
-    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+    return [join_host_port(address.ip, port.port) for port in subset.ports for address in subset.addresses]
 
 
 EndpointsStrategy.columns = (NAME, Column("Endpoints", _endpoints, field="subsets"), AGE)

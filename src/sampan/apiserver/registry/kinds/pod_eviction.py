@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sampan.api import label_selector
 from sampan.api.codec import json as json_codec
 from sampan.api.field_errors import FieldError
-from sampan.api.label_grammar import SelectorError
+from sampan.api.label_selector import is_selected
 from sampan.api.resource import GroupVersionKind
 from sampan.api.semantics.conditions import FALSE, find_condition, keep_transition_time, without_condition
 from sampan.api.semantics.pods import is_ready, set_pod_condition
@@ -206,17 +205,10 @@ async def _budget(endpoints: ApiEndpoints, pod: Pod) -> PodDisruptionBudget | No
     store = endpoints.registry.open_store_of("policy", "v1", "PodDisruptionBudget")
     result = await store.cacher.list(ListQuery(ObjectSelection(namespace=pod.metadata.namespace)))
     budgets: list[PodDisruptionBudget] = [item.object(store.codec.decode) for item in result.items]
-    matches = [budget for budget in budgets if _selects(budget, pod)]
+    matches = [budget for budget in budgets if is_selected(pod.metadata.labels, budget.spec.selector)]
     if len(matches) > 1:
         raise errors.unexpected(_UNSUPPORTED)
     return matches[0] if matches else None
-
-
-def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    try:
-        return label_selector.selector_of(budget.spec.selector).matches(pod.metadata.labels)
-    except SelectorError:
-        return False
 
 
 async def _decrement(endpoints: ApiEndpoints, ctx: Context, pod: str, name: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
+from sampan.api.integers import is_integer
 from sampan.api.types.core_v1 import Container, PodTemplateSpec
 from sampan.apiserver.registry.podspec.disabled_fields import drop_disabled_fields
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
@@ -54,17 +55,12 @@ def number_annotation(obj: Any, key: str) -> None:
     text: str | None = obj.metadata.annotations.get(key)
     if text is None:
         return
-    if not _is_number(text):
+    if not is_integer(text):
         raise _unreadable(obj, text, "invalid syntax")
     number = int(text) if len(text) < 32 else _MOST + 1
     if not _LEAST <= number <= _MOST:
         raise _unreadable(obj, text, "value out of range")
     obj.metadata.annotations[key] = str(number)
-
-
-def _is_number(text: str) -> bool:
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    return digits.isascii() and digits.isdigit()
 
 
 def _unreadable(obj: Any, text: str, why: str) -> errors.ApiError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sampan.api.addresses import join_host_port
 from sampan.api.ages import UNKNOWN
 from sampan.cli.kubectl.describers.layout import Lines, Value, controller_of, items, meta, part, since
 from sampan.cli.kubectl.session import ServerError, Session
@@ -142,4 +143,4 @@ def endpoints_text(slices: list[Any], port_name: str) -> str:
 def _host_port(address: str, port: Value | None) -> str:
     if port is None:
         return address
-    return f"[{address}]:{port.get('port')}" if ":" in address else f"{address}:{port.get('port')}"
+    return join_host_port(address, str(port.get("port")))

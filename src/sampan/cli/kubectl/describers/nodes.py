@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sampan.api.quantity import Quantity, parse
+from sampan.api.semantics.pod_resources import add
 from sampan.cli.kubectl.describers.cluster_view import ClusterView
 from sampan.cli.kubectl.describers.layout import (
     NONE,
@@ -154,8 +155,8 @@ def _pod_resources(pods: Sequence[Value], allocatable: Mapping[str, str]) -> Lin
     limits: dict[str, Quantity] = {}
     for pod in pods:
         pod_requests, pod_limits = pod_amounts(pod, "requests"), pod_amounts(pod, "limits")
-        _add(requests, pod_requests)
-        _add(limits, pod_limits)
+        add(requests, pod_requests)
+        add(limits, pod_limits)
         cells = [
             _share(amounts, resource, available)
             for resource in ("cpu", "memory")
@@ -188,33 +189,28 @@ def _share(amounts: Amounts, resource: str, available: Amounts) -> str:
     return f"{amount} ({int(amount.value() / total.value() * 100)}%)"
 
 
-def _add(total: dict[str, Quantity], amounts: Amounts) -> None:
-    for name, amount in amounts.items():
-        total[name] = total[name] + amount if name in total else amount
-
-
 def pod_amounts(pod: Value, field: str) -> dict[str, Quantity]:
     """Return the requests or limits of a pod: the sum of its containers and sidecars, at least what an init container
     needs, replaced by those of the pod itself, plus the overhead."""
     spec = part(pod, "spec")
     total: dict[str, Quantity] = {}
     for container in items(spec, "containers"):
-        _add(total, _amounts(container, field))
+        add(total, _amounts(container, field))
     sidecars: dict[str, Quantity] = {}
     most: dict[str, Quantity] = {}
     for container in items(spec, "initContainers"):
         amounts = _amounts(container, field)
         if container.get("restartPolicy") == "Always":
-            _add(total, amounts)
-            _add(sidecars, amounts)
+            add(total, amounts)
+            add(sidecars, amounts)
             amounts = dict(sidecars)
         else:
-            _add(amounts, sidecars)
+            add(amounts, sidecars)
         _raise_to(most, amounts)
     _raise_to(total, most)
     total |= _amounts(spec, field)
     overhead = {name: parse(str(amount)) for name, amount in part(spec, "overhead").items()}
-    _add(total, overhead if field == "requests" else {name: overhead[name] for name in overhead if name in total})
+    add(total, overhead if field == "requests" else {name: overhead[name] for name in overhead if name in total})
     return total
 
 

@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import ObjectReference
 from sampan.controllers.batch.cronjob.decision import decide, job_for, jobs_over_history_limits, next_of, zone_of
 from sampan.controllers.batch.cronjob.due import wait_s
 from sampan.controllers.batch.job.conditions import finished_condition, has_succeeded
-from sampan.controllers.ownership.pods import is_namespace_terminating
+from sampan.controllers.namespaces import is_namespace_terminating
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
 from sampan.machinery.clock import Clock

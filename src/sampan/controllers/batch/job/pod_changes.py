@@ -22,8 +22,9 @@ from sampan.controllers.batch.job.pod_state import (
 )
 from sampan.controllers.batch.job.policies import match_failure_policy
 from sampan.controllers.batch.job.view import JobView
+from sampan.controllers.namespaces import is_namespace_terminating
 from sampan.controllers.ownership import Expectations, PodControl, slow_start
-from sampan.controllers.ownership.pods import FIRST, all_at_once, is_namespace_terminating, pod_from
+from sampan.controllers.ownership.pods import FIRST, all_at_once, pod_from
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.own_writes import OwnWrites

@@ -11,6 +11,7 @@ from sampan.api.semantics.owners import is_controlled_by
 from sampan.api.semantics.pods import FAILED, available_in_s
 from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
+from sampan.controllers.namespaces import is_namespace_terminating
 from sampan.controllers.ownership import (
     ClaimControl,
     Expectations,
@@ -20,7 +21,7 @@ from sampan.controllers.ownership import (
     claim,
     slow_start,
 )
-from sampan.controllers.ownership.pods import FIRST, FailureBackoff, all_at_once, is_namespace_terminating
+from sampan.controllers.ownership.pods import FIRST, FailureBackoff, all_at_once
 from sampan.controllers.ownership.revisions import RevisionHistory
 from sampan.controllers.workloads.daemonset.history import DaemonHistory, RevisionKeys
 from sampan.controllers.workloads.daemonset.nodes import Placements, daemon_template, pinned, template_generation
@@ -36,7 +37,7 @@ from sampan.controllers.workloads.daemonset.view import (
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.controller import Watch, soonest
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -96,7 +97,7 @@ class DaemonSetController:
         uid = daemon_set.metadata.uid
         view = self._view(daemon_set, pods, revisions.hash)
         if not self._expectations.is_satisfied(uid):
-            return _soonest(await self._report(view, has_acted=False), self._expectations.expires_in(uid))
+            return soonest(await self._report(view, has_acted=False), self._expectations.expires_in(uid))
         changes = self._decide(view)
         failure = await self._carry_out(view, changes)
         if failure is None:
@@ -107,7 +108,7 @@ class DaemonSetController:
         available_s = await self._report(view, has_acted=True)
         if failure is not None:
             raise failure
-        return _soonest(changes.again_s, available_s)
+        return soonest(changes.again_s, available_s)
 
     def _view(self, daemon_set: DaemonSet, pods: Sequence[Pod], hash: str) -> DaemonSetView:
         nodes, placement = self._nodes.list(), self._placements.of(daemon_set)
@@ -186,13 +187,9 @@ class DaemonSetController:
         if not (least := daemon_set.spec.minReadySeconds):
             return None
         pods = (pod for on_node in view.pods.values() for pod in on_node)
-        return _soonest(*(available_in_s(pod, least, view.now) for pod in pods))
+        return soonest(*(available_in_s(pod, least, view.now) for pod in pods))
 
 
 def _failure_key(view: DaemonSetView, node: str) -> str:
     daemon_set = view.daemon_set
     return f"{daemon_set.metadata.uid}/{daemon_set.status.observedGeneration}/{node}"
-
-
-def _soonest(*times: float | None) -> float | None:
-    return min((time for time in times if time is not None), default=None)

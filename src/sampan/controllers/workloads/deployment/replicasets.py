@@ -10,6 +10,7 @@ import msgspec
 from sampan.api.int_or_string import MAX_INT32, scaled
 from sampan.api.integers import parse_int64
 from sampan.api.semantics.owners import new_controller_ref
+from sampan.api.semantics.workloads import desired_replicas
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet, ReplicaSetSpec
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
@@ -190,12 +191,7 @@ def _unmarked(template: PodTemplateSpec) -> object:
 
 def size(rs: ReplicaSet) -> int:
     """Return the desired number of pods of the ReplicaSet."""
-    return 1 if rs.spec.replicas is None else rs.spec.replicas
-
-
-def desired_replicas(deployment: Deployment) -> int:
-    """Return the desired number of pods of the Deployment."""
-    return 1 if deployment.spec.replicas is None else deployment.spec.replicas
+    return desired_replicas(rs)
 
 
 def active(replica_sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:

@@ -4,6 +4,7 @@ strategy (`rolling.go`, `recreate.go`, `util/deployment_util.go`). Pure."""
 from collections.abc import Iterable, Sequence
 
 from sampan.api.semantics.pods import is_terminal
+from sampan.api.semantics.workloads import desired_replicas
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.workloads.deployment.replicasets import (
@@ -13,7 +14,6 @@ from sampan.controllers.workloads.deployment.replicasets import (
     active,
     age_key,
     count_of,
-    desired_replicas,
     is_rolling,
     max_replicas,
     max_unavailable,

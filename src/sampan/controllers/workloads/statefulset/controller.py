@@ -10,6 +10,7 @@ from sampan.api.labels import Selector
 from sampan.api.semantics.pods import available_in_s, is_terminal
 from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
+from sampan.controllers.namespaces import is_namespace_terminating
 from sampan.controllers.ownership import (
     ClaimControl,
     Expectations,
@@ -18,7 +19,7 @@ from sampan.controllers.ownership import (
     claim,
     slow_start,
 )
-from sampan.controllers.ownership.pods import FIRST, FailureBackoff, is_namespace_terminating
+from sampan.controllers.ownership.pods import FIRST, FailureBackoff
 from sampan.controllers.ownership.revisions import RevisionHistory, template_of
 from sampan.controllers.workloads.statefulset.identity import is_member
 from sampan.controllers.workloads.statefulset.members import Members
@@ -34,7 +35,7 @@ from sampan.controllers.workloads.statefulset.revisions import RevisionFinder, S
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.controller import Watch, soonest
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -99,7 +100,7 @@ class StatefulSetController:
         await self._revisions.truncate(revisions.surplus(sset, pods))
         if failure is not None and not is_namespace_terminating(failure):
             raise failure
-        return _soonest(plan.again_s, _available_s(sset, plan.status, pods, now))
+        return soonest(plan.again_s, _available_s(sset, plan.status, pods, now))
 
     def _view(self, sset: StatefulSet, revisions: SetRevisions, pods: Sequence[Pod], now: float) -> StatefulSetView:
         namespace = sset.metadata.namespace
@@ -206,10 +207,6 @@ async def _one_by_one(
 
 def _failure_key(sset: StatefulSet, pod: str) -> str:
     return f"{sset.metadata.uid}/{sset.metadata.generation}/{pod}"
-
-
-def _soonest(*times: float | None) -> float | None:
-    return min((time for time in times if time is not None), default=None)
 
 
 def _available_s(sset: StatefulSet, status: StatefulSetStatus, pods: Sequence[Pod], now: float) -> float | None:

@@ -2,6 +2,7 @@
 
 import re
 
+from sampan.api.semantics.workloads import desired_replicas
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import (
     PersistentVolumeClaim,
@@ -37,11 +38,7 @@ def ordinal_of(pod: Pod) -> int:
 def ordinals(sset: StatefulSet) -> range:
     """Return the ordinals that the set should have."""
     start = sset.spec.ordinals.start if sset.spec.ordinals is not None else 0
-    return range(start, start + replicas_of(sset))
-
-
-def replicas_of(sset: StatefulSet) -> int:
-    return 1 if sset.spec.replicas is None else sset.spec.replicas
+    return range(start, start + desired_replicas(sset))
 
 
 def is_member(sset: StatefulSet, pod: Pod) -> bool:

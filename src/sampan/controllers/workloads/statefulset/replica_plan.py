@@ -14,6 +14,7 @@ from enum import Enum, auto
 from functools import cached_property
 
 from sampan.api.semantics.pods import PENDING, RUNNING, is_available, is_ready, is_terminal
+from sampan.api.semantics.workloads import desired_replicas
 from sampan.api.types.apps_v1 import StatefulSet, StatefulSetStatus
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod, PodTemplateSpec
 from sampan.controllers.ownership.pods import BURST
@@ -24,7 +25,6 @@ from sampan.controllers.workloads.statefulset.identity import (
     new_pod,
     ordinal_of,
     ordinals,
-    replicas_of,
     revision_of,
 )
 from sampan.controllers.workloads.statefulset.volume_claims import has_right_owners, is_deleted_when_scaled, is_stale
@@ -287,7 +287,7 @@ def _count(status: StatefulSetStatus, pod: Pod, min_ready_seconds: int, now: flo
 
 def complete(sset: StatefulSet, status: StatefulSetStatus) -> None:
     """Make the update revision the current one if the rolling update has reached every pod."""
-    desired = replicas_of(sset)
+    desired = desired_replicas(sset)
     if sset.spec.updateStrategy.type == ROLLING_UPDATE and (
         status.updatedReplicas == status.readyReplicas == status.replicas == desired
     ):

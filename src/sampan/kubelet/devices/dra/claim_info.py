@@ -14,6 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from sampan.api import quantity
+from sampan.api.semantics.owners import is_controlled_by
+from sampan.api.semantics.resource_claims import is_reserved_for
 from sampan.api.types.core_v1 import Container, Pod, PodResourceClaim
 from sampan.api.types.resource_v1 import ResourceClaim
 
@@ -48,12 +50,10 @@ def _pod_claim(pod: Pod, claim: PodResourceClaim) -> PodClaim | None:
 
 def check_claim(pod: Pod, pod_claim: PodClaim, claim: ResourceClaim) -> None:
     meta = claim.metadata
-    if pod_claim.is_from_template and not any(
-        owner.controller and owner.uid == pod.metadata.uid for owner in meta.ownerReferences
-    ):
+    if pod_claim.is_from_template and not is_controlled_by(claim, pod):
         where = f"{meta.namespace}/{meta.name} was not created for pod {pod.metadata.namespace}/{pod.metadata.name}"
         raise ClaimNotPrepared(f"ResourceClaim {where} (pod is not owner)")
-    if not any(consumer.uid == pod.metadata.uid for consumer in claim.status.reservedFor):
+    if not is_reserved_for(claim, pod):
         message = f"pod {pod.metadata.name} ({pod.metadata.uid}) is not allowed to use ResourceClaim"
         raise ClaimNotPrepared(f"{message} {pod_claim.name} ({meta.uid})")
     if claim.status.allocation is None:
