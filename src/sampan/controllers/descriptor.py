@@ -33,6 +33,8 @@ class ControllerConfig:
     """Seconds to wait before a deleted namespace is emptied; greater than 0 if several API servers share one store."""
     serves_storage_migration: bool = False
     """Whether the API server serves StorageVersionMigrations, whose controller runs only then."""
+    enable_hostpath_provisioner: bool = False
+    """Whether classes with the provisioner kubernetes.io/host-path get directories of this machine."""
     local_volume_root: str = "/var/lib/sampan/volumes"
     """The directory, on every node, in which the built-in provisioner creates its volumes."""
     cluster_signing_cert_file: str = ""

@@ -103,6 +103,14 @@ def test_port(sampan: Sampan, cluster: Cluster) -> None:
         assert get(port, "/healthz/nothing")[0] == 404
 
 
+def test_paths_that_need_no_authorization(sampan: Sampan, cluster: Cluster) -> None:
+    """They replace the default ones."""
+    with managing(sampan, cluster, "--authorization-always-allow-paths=/healthz,/metrics,/config*") as (port, _):
+        assert get(port, "/metrics")[0] == 200
+        assert get(port, "/configz")[0] == 200
+        assert get(port, "/readyz")[0] == 403
+
+
 def test_mistakes(sampan: Sampan, cluster: Cluster, tmp_path: Path) -> None:
     where = ("--kubeconfig", str(cluster.kubeconfig))
     assert "--kubeconfig" in sampan.fails(NAME, "--kubeconfig", str(tmp_path / "none"))

@@ -86,6 +86,16 @@ def test_flags_that_would_be_missed_are_refused(flag: str) -> None:
         command_of("kube-apiserver").make_context("kube-apiserver", [flag])
 
 
+def test_flags_that_may_only_have_their_default() -> None:
+    words = ["--cpu-manager-policy=none", "--cloud-provider", "", "--protect-kernel-defaults=false", "--enable-server"]
+    assert command_of("kubelet").make_context("kubelet", [*words, "--memory-manager-policy", "None"]).args == []
+    with pytest.raises(click.UsageError, match="--cpu-manager-policy: Sampan supports only none, not 'static'"):
+        command_of("kubelet").make_context("kubelet", ["--cpu-manager-policy", "static"])
+    name = "kube-controller-manager"
+    with pytest.raises(click.UsageError, match="--cloud-provider: Sampan supports only an empty value or external"):
+        command_of(name).make_context(name, ["--cloud-provider=gce"])
+
+
 def test_a_flag_that_the_command_has_keeps_its_effect() -> None:
     assert "profiling" in component_flags("kube-proxy")
     context = command_of("kube-proxy").make_context("kube-proxy", ["--profiling=true"])

@@ -7,7 +7,7 @@ import errno
 import os
 import socket
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from sampan.cli.components.component_port import ComponentPort, Page, listening, tls_of
+from sampan.cli.components.component_port import OPEN_PATHS, ComponentPort, Page, listening, tls_of
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers, server_tls
 from sampan.cli.flags.table import Flag, add_flags
@@ -70,6 +70,13 @@ _FLAGS = (
     Flag(name="--tls-private-key-file", help="Private key that belongs to --tls-cert-file.", metavar="F"),
     *server_tls.FLAGS,
     Flag(
+        name="--authorization-always-allow-paths",
+        help="Paths of the HTTPS port that need no authentication and authorization, comma-separated; a * at the end "
+        "stands for any rest.",
+        default=",".join(OPEN_PATHS),
+        metavar="PATH,…",
+    ),
+    Flag(
         name="--leader-elect",
         help="Elect a leader through a Lease, and work only while this process is the leader.",
         default=True,
@@ -119,6 +126,7 @@ class ComponentConfig:
     certificate: Path | None = None
     key: Path | None = None
     tls: ServerTlsSettings = field(default_factory=ServerTlsSettings)
+    open_paths: Sequence[str] = OPEN_PATHS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +173,17 @@ def component_config(name: str, options: Mapping[str, Any]) -> ComponentConfig:
         certificate=certificate,
         key=key,
         tls=server_tls.tls_settings(options),
+        open_paths=_open_paths(options["authorization_always_allow_paths"]),
     )
+
+
+def _open_paths(text: str) -> list[str]:
+    flag = "--authorization-always-allow-paths"
+    paths = parsers.words(flag, text)
+    for path in paths:
+        if "*" in path[:-1]:
+            raise CliError(f"{flag}: {path}: only the last character may be *")
+    return ["/" + path.lstrip("/") for path in paths]
 
 
 def run_component(
@@ -207,6 +225,7 @@ def _port(config: ComponentConfig, component: Component, shown: Mapping[str, obj
         check=lambda: "",
         config=shown,
         pages=component.pages,
+        open_paths=config.open_paths,
     )
     tls = tls_of(config.certificate, config.key, name=config.name, settings=config.tls)
     return listening(served, host=config.host, number=config.port, tls=tls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,8 +19,10 @@ from sampan.machinery.delegation import ANONYMOUS, Delegation
 from sampan.machinery.metrics import CONTENT_TYPE, Metrics
 from sampan.machinery.server_tls import ServerTlsSettings, server_context
 
-OPEN = ("/healthz", "/readyz", "/livez")
-"""Paths that need no authentication and authorization."""
+_HEALTH = ("/healthz", "/readyz", "/livez")
+OPEN_PATHS = tuple(path for check in _HEALTH for path in (check, f"{check}/*"))
+"""Paths that need no authentication and authorization by default. A path that ends with * stands for all paths with
+that prefix."""
 
 Check = Callable[[], str]
 """A health check, which returns an empty string or the reason for being unhealthy."""
@@ -39,15 +41,18 @@ class ComponentPort:
         check: Check,
         config: Mapping[str, object],
         pages: Mapping[str, Page] | None = None,
+        open_paths: Sequence[str] = OPEN_PATHS,
     ) -> None:
         """Serve the paths of a component. If `delegation` is None, everything is accessible without authorization.
         `pages` are additional handlers by path, to which more may be added at any time."""
         self._metrics, self._delegation, self._check, self._config = metrics, delegation, check, config
+        self._open_paths = frozenset(path for path in open_paths if not path.endswith("*"))
+        self._open_prefixes = tuple(path[:-1] for path in open_paths if path.endswith("*"))
         self._pages = pages if pages is not None else {}
 
     async def response(self, request: web.BaseRequest) -> web.Response:
         path = request.path
-        if not any(path == prefix or path.startswith(f"{prefix}/") for prefix in OPEN):
+        if not (path in self._open_paths or path.startswith(self._open_prefixes)):
             refusal = await self._refusal(request)
             if refusal is not None:
                 return refusal
@@ -62,7 +67,7 @@ class ComponentPort:
             return web.Response(body=self._metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
         if path == "/configz":
             return web.Response(body=msgspec.json.encode(self._config), content_type="application/json")
-        if path in OPEN:
+        if path in _HEALTH:
             error = self._check()
             return web.Response(text=f"{error}\n" if error else "ok", status=500 if error else 200)
         return web.Response(status=404, text="404 page not found\n")

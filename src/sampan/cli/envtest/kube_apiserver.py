@@ -20,7 +20,7 @@ from sampan.cli.components.kube_apiserver import ControlPlane, api_server_option
 from sampan.cli.envtest.etcd import STORE_PATH, UNSYNCED
 from sampan.cli.failures import guarded
 from sampan.cli.flags import parsers
-from sampan.cli.flags.api_server import FEATURES
+from sampan.cli.flags.feature_gates import BY_RUNTIME_CONFIG
 from sampan.cli.flags.store import store_config
 from sampan.cli.flags.without_effect import component_flags, drop_flags, warn_of
 from sampan.cli.local_cluster.server_process import leave
@@ -93,9 +93,9 @@ def _with_known_gates(words: Sequence[str]) -> list[str]:
 
 def _known_gates(text: str) -> str:
     gates = {gate.partition("=")[0].strip(): gate for gate in text.split(",") if gate.strip()}
-    for name in gates.keys() - FEATURES:
+    for name in gates.keys() - BY_RUNTIME_CONFIG:
         click.echo(f"kube-apiserver: --feature-gates: {name} has no effect in Sampan", err=True)
-    return ",".join(gate for name, gate in gates.items() if name in FEATURES)
+    return ",".join(gate for name, gate in gates.items() if name in BY_RUNTIME_CONFIG)
 
 
 def find_store(store: StoreConfig) -> StoreConfig:

@@ -21,6 +21,7 @@ from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
 from sampan.apiserver.server import own_address
 from sampan.cli.failures import CliError
 from sampan.cli.flags import audit, identity, parsers, server_tls, service_accounts, store
+from sampan.cli.flags.feature_gates import feature_gates
 from sampan.cli.flags.table import Flag, add_flags, config_fields
 
 BIND_EVERYWHERE = Flag(
@@ -172,7 +173,7 @@ _FLAGS = (
     ),
     Flag(
         name="--feature-gates",
-        help="Feature gates to enable or disable, for example Name=true.",
+        help="Feature gates of Kubernetes, for example StorageVersionMigrator=true. Most can only have their default.",
         default="",
         metavar="K=V,…",
     ),
@@ -243,10 +244,6 @@ _FLAGS = (
     ),
 )
 
-FEATURES: frozenset[str] = frozenset({"StorageVersionMigrator"})
-"""The feature gates. An unknown name is an error. StorageVersionMigrator needs no switch in the API server: what is
-served depends on --runtime-config alone."""
-
 
 def server_options(bind: Flag) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds the flags. `bind` is --bind-address, which differs between kube-apiserver and
@@ -259,9 +256,7 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
     bound, *others = addresses or [parsers.address("--bind-address", options["bind_address"] or "127.0.0.1")]
     if not (options["secure_port"] or options["insecure_port"]):
         raise CliError("--secure-port: 0 needs an --insecure-port, because the server would have no port to listen on")
-    for name in parsers.switches("--feature-gates", options["feature_gates"]):
-        if name not in FEATURES:
-            raise CliError(f"--feature-gates: unknown feature gate {name!r}")
+    feature_gates(options["feature_gates"])
     enabled = _plugins("--enable-admission-plugins", options["enable_admission_plugins"])
     disabled = _plugins("--disable-admission-plugins", options["disable_admission_plugins"])
     return ServerConfig(

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sampan.cli.failures import CliError
 from sampan.cli.flags import certificate_signing, parsers
+from sampan.cli.flags.feature_gates import STORAGE_VERSION_MIGRATOR, feature_gates
 from sampan.cli.flags.table import Flag, add_flags, config_fields
 from sampan.controllers.descriptor import ControllerConfig
-
-STORAGE_VERSION_MIGRATOR = "StorageVersionMigrator"
-"""The feature gate of the controller of StorageVersionMigrations, which the API server must serve."""
 
 _FLAGS = (
     Flag(
         name="--feature-gates",
         help=f"Feature gates to enable or disable: {STORAGE_VERSION_MIGRATOR}=true runs the controller of "
-        "StorageVersionMigrations.",
+        "StorageVersionMigrations. Most can only have their default.",
         default="",
         metavar="K=V,…",
     ),
@@ -43,6 +40,14 @@ _FLAGS = (
         metavar="T",
         target="legacy_token_clean_up_period_s",
         parse=parsers.positive_s,
+    ),
+    Flag(
+        name="--enable-hostpath-provisioner",
+        help="Provision volumes of classes with the provisioner kubernetes.io/host-path as directories of this machine "
+        "in /tmp/hostpath_pv; for tests on one node.",
+        default=False,
+        is_switch=True,
+        target="enable_hostpath_provisioner",
     ),
     Flag(
         name="--horizontal-pod-autoscaler-sync-period",
@@ -91,9 +96,7 @@ controller_options = add_flags(_FLAGS)
 
 
 def controller_config(options: Mapping[str, Any]) -> ControllerConfig:
-    gates = parsers.switches("--feature-gates", options["feature_gates"])
-    for name in gates.keys() - {STORAGE_VERSION_MIGRATOR}:
-        raise CliError(f"--feature-gates: unknown feature gate {name!r}")
+    gates = feature_gates(options["feature_gates"])
     return ControllerConfig(
         **config_fields(_FLAGS, options),
         **certificate_signing.signing(options),

@@ -258,7 +258,7 @@ POD_FLAGS = (
         parse=values.switch,
     ),
     Flag(
-        name="",
+        name="--node-status-max-images",
         help="Largest number of images reported in the status of the node; -1 reports all.",
         default=50,
         type=int,

@@ -1,7 +1,8 @@
 """Flags of the Kubernetes components that Sampan accepts without effect, so that command lines of the real ones work.
 
 They tune logs, profiles, metrics, queues and clients, or set what Sampan always does. A flag that protects something or
-changes an object is not among them: without it the component would not do what was asked, so it is an error.
+changes an object is not among them: without it the component would not do what was asked, so it is an error. Some of
+those are accepted with their default, because that is how Sampan behaves.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _DELEGATION = frozenset(
 """How the secure port of a component authenticates callers. Sampan asks the API server of --kubeconfig."""
 _API_SERVER = frozenset(
     (
-        "aggregator-reject-forwarding-redirect", "allow-privileged", "audit-log-batch-buffer-size",
+        "aggregator-reject-forwarding-redirect", "allow-privileged", "apiserver-count", "audit-log-batch-buffer-size",
         "audit-log-batch-max-size", "audit-log-batch-max-wait", "audit-log-batch-throttle-burst",
         "audit-log-batch-throttle-enable", "audit-log-batch-throttle-qps", "audit-log-compress", "audit-log-format",
         "audit-log-mode", "audit-log-truncate-enabled", "audit-log-truncate-max-batch-size",
@@ -61,7 +62,9 @@ _CONTROLLER_MANAGER = frozenset(
         "concurrent-daemonset-syncs", "concurrent-deployment-syncs", "concurrent-endpoint-syncs",
         "concurrent-ephemeralvolume-syncs", "concurrent-gc-syncs", "concurrent-horizontal-pod-autoscaler-syncs",
         "concurrent-job-syncs", "concurrent-namespace-syncs", "concurrent-rc-syncs", "concurrent-replicaset-syncs",
-        "concurrent-resource-quota-syncs", "concurrent-service-endpoint-syncs", "concurrent-service-syncs",
+        "concurrent-device-taint-eviction-syncs", "concurrent-node-syncs", "concurrent-resource-quota-syncs",
+        "concurrent-resourceclaim-syncs", "controller-shutdown-timeout", "flex-volume-plugin-dir",
+        "concurrent-service-endpoint-syncs", "concurrent-service-syncs",
         "concurrent-serviceaccount-token-syncs", "concurrent-statefulset-syncs",
         "concurrent-ttl-after-finished-syncs", "concurrent-validating-admission-policy-status-syncs",
         "controller-start-interval", "enable-dynamic-provisioning", "enable-garbage-collector",
@@ -76,7 +79,10 @@ _KUBELET = frozenset(
         "application-metrics-count-limit", "authentication-token-webhook", "authentication-token-webhook-cache-ttl",
         "authorization-mode", "authorization-webhook-cache-authorized-ttl",
         "authorization-webhook-cache-unauthorized-ttl", "boot-id-file", "cgroup-driver", "container-hints",
-        "container-runtime", "containerd", "containerd-namespace", "enable-load-reader", "event-burst",
+        "container-runtime", "containerd", "containerd-namespace", "cpu-cfs-quota-period",
+        "cpu-manager-reconcile-period", "fail-cgroupv1", "maximum-dead-containers",
+        "maximum-dead-containers-per-container", "minimum-container-ttl-duration", "volume-plugin-dir",
+        "enable-load-reader", "event-burst",
         "event-qps", "event-storage-age-limit", "event-storage-event-limit", "feature-gates",
         "global-housekeeping-interval", "hairpin-mode", "housekeeping-interval", "image-service-endpoint",
         "iptables-drop-bit", "iptables-masquerade-bit", "kernel-memcg-notification", "kubelet-cgroups",
@@ -93,6 +99,27 @@ _BY_COMPONENT = {
     "kubelet": _COMMON | _KUBELET,
     "kube-proxy": _COMMON | {"boot-id-file", "machine-id-file"},
 }
+_DEFAULTS_ONLY = {
+    "kube-apiserver": {
+        "egress-selector-config-file": ("",), "kubernetes-service-node-port": ("0",),
+        "max-connection-bytes-per-sec": ("0",), "service-account-signing-endpoint": ("",),
+    },
+    "kube-controller-manager": {
+        "allow-untagged-cloud": ("false",), "cloud-config": ("",), "cloud-provider": ("", "external"),
+        "disable-attach-detach-reconcile-sync": ("false",), "disable-force-detach-on-timeout": ("false",),
+        "enable-leader-migration": ("false",), "external-cloud-volume-plugin": ("",),
+    },
+    "kubelet": {
+        "cloud-config": ("",), "cloud-provider": ("",), "cpu-cfs-quota": ("true",), "cpu-manager-policy": ("none",),
+        "cpu-manager-policy-options": ("",), "enable-controller-attach-detach": ("true",), "enable-server": ("true",),
+        "enforce-node-allocatable": ("pods",), "exit-on-lock-contention": ("false",), "kube-reserved-cgroup": ("",),
+        "local-storage-capacity-isolation": ("true",), "lock-file": ("",), "memory-manager-policy": ("none",),
+        "protect-kernel-defaults": ("false",), "qos-reserved": ("",), "reserved-cpus": ("",), "reserved-memory": ("",),
+        "runonce": ("false",), "system-reserved-cgroup": ("",), "topology-manager-policy": ("none",),
+        "topology-manager-policy-options": ("",), "topology-manager-scope": ("container",),
+    },
+}
+"""The values with which a flag is accepted, by component and flag, in lower case."""
 # fmt: on
 
 
@@ -102,7 +129,7 @@ class ComponentCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {name for parameter in self.params for name in parameter.opts}
         ignored = {f"--{name}" for name in _BY_COMPONENT[str(self.name)]} - own
-        words, dropped = drop_flags(args, ignored)
+        words, dropped = drop_flags(drop_defaults(str(self.name), args), ignored)
         warn_of(str(self.name), dropped)
         return super().parse_args(ctx, words)
 
@@ -110,6 +137,32 @@ class ComponentCommand(click.Command):
 def component_flags(component: str) -> Collection[str]:
     """Return the names, without dashes, of the flags that a component accepts without effect."""
     return _BY_COMPONENT[component]
+
+
+def drop_defaults(component: str, words: Sequence[str]) -> list[str]:
+    """Return the words of a command line without flags that have their default. Raise click.UsageError for flags that
+    Sampan accepts only with their default, and that have another value."""
+    kept: list[str] = []
+    rest = list(reversed(words))
+    while rest:
+        word = rest.pop()
+        name, equals, value = word.partition("=")
+        accepted = _DEFAULTS_ONLY.get(component, {}).get(name.removeprefix("--"))
+        if accepted is None or not name.startswith("--"):
+            kept.append(word)
+            continue
+        if not equals:
+            has_value = bool(rest) and not rest[-1].startswith("-")
+            value = rest.pop() if has_value and not _is_boolean(accepted) else "true"
+        if value.strip("\"'").lower() not in accepted:
+            expected = " or ".join(text or "an empty value" for text in accepted)
+            raise click.UsageError(f"{name}: Sampan supports only {expected}, not {value!r}.")
+    return kept
+
+
+def _is_boolean(accepted: Sequence[str]) -> bool:
+    """Whether a flag with these values takes its value only after an equals sign, as in Kubernetes."""
+    return accepted[0] in ("true", "false")
 
 
 def drop_flags(words: Sequence[str], names: Collection[str]) -> tuple[list[str], list[str]]:

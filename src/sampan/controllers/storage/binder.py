@@ -255,5 +255,7 @@ class PersistentVolumeBinderController:
 
 
 def make(context: ControllerContext) -> PersistentVolumeBinderController:
-    plugins = Plugins([LocalPath(root=context.config.local_volume_root), HostPath()])
+    config = context.config
+    host_path = HostPath(provisions=config.enable_hostpath_provisioner)
+    plugins = Plugins([LocalPath(root=config.local_volume_root), host_path])
     return context.build(PersistentVolumeBinderController, plugins=plugins)

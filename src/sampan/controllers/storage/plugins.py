@@ -90,10 +90,24 @@ _is_removable = re.compile(r"/tmp/.+").fullmatch
 
 
 class HostPath:
+    """Directories on the machine of the controllers, for tests on one node. Provisioning is off by default."""
+
     name = "kubernetes.io/host-path"
 
+    def __init__(self, *, provisions: bool = False, root: Path = Path("/tmp/hostpath_pv")) -> None:
+        self._provisions, self._root = provisions, root
+
     async def provision(self, options: VolumeOptions) -> PersistentVolumeSpec:
-        raise VolumeError("Provisioning in volume plugin kubernetes.io/host-path is disabled")
+        if not self._provisions:
+            raise VolumeError(f"Provisioning in volume plugin {self.name} is disabled")
+        if options.claim.spec.volumeMode == "Block":
+            raise VolumeError(f"{self.name} does not support block volume provisioning")
+        path = self._root / options.claim.metadata.uid
+        try:
+            await asyncio.to_thread(path.mkdir, mode=0o750, parents=True, exist_ok=True)
+        except OSError as error:
+            raise VolumeError(f"{path}: {error.strerror or error}") from error
+        return PersistentVolumeSpec(hostPath=HostPathVolumeSource(path=str(path)))
 
     def can_remove(self, volume: PersistentVolume) -> bool:
         return volume.spec.hostPath is not None

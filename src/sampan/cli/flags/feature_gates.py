@@ -1,0 +1,106 @@
+"""The feature gates of Kubernetes v1.36, and which of their values Sampan accepts.
+
+Sampan behaves as a real server with the default values does. A gate can therefore be set to its default, as
+configurations for several versions do, but not to another value: the component would not do what was asked.
+"""
+
+from __future__ import annotations
+
+from sampan.cli.failures import CliError
+from sampan.cli.flags import parsers
+
+FLAG = "--feature-gates"
+STORAGE_VERSION_MIGRATOR = "StorageVersionMigrator"
+"""The gate of the controller of StorageVersionMigrations, which the API server must serve."""
+BY_RUNTIME_CONFIG = frozenset(
+    (
+        STORAGE_VERSION_MIGRATOR,
+        "ClusterTrustBundle",
+        "ClusterTrustBundleProjection",
+        "GangScheduling",
+        "GenericWorkload",
+    )
+)
+"""The gates with any value: the features work once --runtime-config enables their resources."""
+_ON = """
+APIResponseCompression APIServerIdentity APIServerTracing AggregatedDiscoveryRemoveBetaType
+AllowParsingUserUIDFromCertAuth AllowServiceExternalIPs AnonymousAuthConfigurableEndpoints AnyVolumeDataSource
+AtomicFIFO AuthorizeNodeWithSelectors AuthorizePodWebsocketUpgradeCreatePermission AuthorizeWithSelectors
+BtreeWatchCache CPUManagerPolicyBetaOptions CPUManagerPolicyOptions CRDValidationRatcheting
+CSIServiceAccountTokenSecrets ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowTLSCacheGC
+ComponentFlagz ComponentStatusz ConsistentListFromCache ConstrainedImpersonation ContainerCheckpoint
+ContainerRestartRules ContextualLogging CustomCPUCFSQuotaPeriod CustomResourceFieldSelectors DRAAdminAccess
+DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices
+DRAPrioritizedList DRAResourceClaimDeviceStatus DRAResourceClaimGranularStatusAuthorization DRASchedulerFilterTimeout
+DeclarativeValidation DeclarativeValidationBeta DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency
+DisableAllocatorDualWrite DisableCPUQuotaWithExclusiveCPUs DisableNodeKubeProxyVersion DynamicResourceAllocation
+EnvFiles ExecProbeTimeout ExtendWebSocketsToKubelet ExternalServiceAccountTokenSigner GracefulNodeShutdown
+GracefulNodeShutdownBasedOnPodPriority HPAConfigurableTolerance HostnameOverride ImageMaximumGCAge ImageVolume
+InOrderInformers InOrderInformersBatchProcess InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling
+InPlacePodVerticalScalingInitContainers InformerResourceVersion JobBackoffLimitPerIndex JobManagedBy
+JobPodReplacementPolicy JobSuccessPolicy KubeletCgroupDriverFromCRI KubeletCrashLoopBackOffMax
+KubeletEnsureSecretPulledImages KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources
+KubeletPodResourcesGet KubeletPodResourcesListUseActivePods KubeletSeparateDiskGC
+KubeletServiceAccountTokenForCredentialProviders KubeletTracing ListFromCacheSnapshot LogarithmicScaleDown
+LoggingBetaOptions MatchLabelKeysInPodAffinity MatchLabelKeysInPodTopologySpread
+MatchLabelKeysInPodTopologySpreadSelectorMerge MultiCIDRServiceAllocator MutableCSINodeAllocatableCount
+MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy
+NFTablesProxyMode NodeDeclaredFeatures NodeInclusionPolicyInPodTopologySpread NodeLogQuery NodeSwap
+NominatedNodeNameForExpectation OpenAPIEnums OpportunisticBatching OrderedNamespaceDeletion PLEGOnDemandRelist
+PodDeletionCost PodLevelResources PodLifecycleSleepAction PodLifecycleSleepActionAllowZero
+PodObservedGenerationTracking PodReadyToStartContainersCondition PodSchedulingReadiness PodTopologyLabelsAdmission
+PortForwardWebsockets PreferSameTrafficDistribution PreventStaticPodAPIReferences ProcMountType
+RecoverVolumeExpansionFailure RecursiveReadOnlyMounts RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation
+RelaxedServiceNameValidation ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile RemoteRequestHeaderUID
+ResilientWatchCacheInitialization ResourceHealthStatus ResourceHealthStatusMessage
+RestartAllContainersOnContainerExits RetryGenerateName RotateKubeletServerCertificate SELinuxChangePolicy
+SELinuxMountReadWriteOncePod SchedulerAsyncPreemption SchedulerPopFromBackoffQ SchedulerQueueingHints
+SeparateTaintEvictionController ServiceAccountNodeAudienceRestriction ServiceAccountTokenJTI
+ServiceAccountTokenNodeBinding ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo
+ServiceCIDRStatusFieldWiping SidecarContainers SizeBasedListCostEstimate StaleControllerConsistencyDaemonSet
+StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
+StatefulSetSemanticRevisionComparison StorageNamespaceIndex StorageVersionHash StreamingCollectionEncodingToJSON
+StreamingCollectionEncodingToProtobuf StrictIPCIDRValidation StructuredAuthenticationConfiguration
+StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics
+SupplementalGroupsPolicy SystemdWatchdog TokenRequestServiceAccountUIDValidation TopologyManagerPolicyBetaOptions
+TopologyManagerPolicyOptions TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation
+UnknownVersionInteroperabilityProxy UnlockWhileProcessingFIFO UserNamespacesSupport VolumeAttributesClass
+WatchCacheInitializationPostStartHook WatchList WatchListClient WinDSR WinOverlay WindowsGracefulNodeShutdown
+"""
+_OFF = """
+AllAlpha AllBeta
+APIServingWithRoutine AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests
+AllowOverwriteTerminationGracePeriodSeconds AllowUnsafeMalformedObjectDeletion CBORServingAndStorage
+CPUManagerPolicyAlphaOptions CRDObservedGenerationTracking CRIListStreaming CSIVolumeHealth
+ChangeContainerStatusOnKubeletRestart ClientsAllowCBOR ClientsPreferCBOR
+CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook ConcurrentWatchObjectDecode
+ContainerStopSignals ControllerManagerReleaseLeaderElectionLockOnExit CoordinatedLeaderElection
+CrossNamespaceVolumeDataSource DRADeviceTaintRules DRAListTypeAttributes DRANodeAllocatableResources
+DRAResourcePoolStatus DRAWorkloadResourceClaims DeclarativeValidationTakeover EventedPLEG GitRepoVolumeDriver
+HPAScaleToZero ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
+KMSv1 KubeletInUserNamespace KubeletRegistrationGetOnExistsOnly LocalStorageCapacityIsolationFSQuotaMonitoring
+LoggingAlphaOptions ManifestBasedAdmissionControlConfig MaxUnavailableStatefulSet MemoryQoS MutablePVNodeAffinity
+PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodCertificateRequest PodLevelResourceManagers
+PodLogsQuerySplitStreams PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay RuntimeClassInImageCriApi SELinuxMount
+SchedulerAsyncAPICalls SeparateCacheWatchRPC ShardedListAndWatch StorageCapacityScoring StorageVersionAPI
+TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling TopologyManagerPolicyAlphaOptions
+UserNamespacesHostNetworkSupport VolumeLimitScaling WindowsCPUAndMemoryAffinity WindowsHostNetwork
+WorkloadAwarePreemption WorkloadWithJob
+"""
+DEFAULTS = {**dict.fromkeys(_ON.split(), True), **dict.fromkeys(_OFF.split(), False)}
+"""The defaults of all other gates."""
+
+
+def feature_gates(text: str) -> dict[str, bool]:
+    """Parse `NAME=true,NAME=false`. Raise CliError for gates that do not exist, and for those that Sampan cannot
+    switch."""
+    gates = parsers.switches(FLAG, text)
+    for name, is_on in gates.items():
+        if name in BY_RUNTIME_CONFIG:
+            continue
+        if name not in DEFAULTS:
+            raise CliError(f"{FLAG}: unknown feature gate {name!r}")
+        if DEFAULTS[name] != is_on:
+            state = "on" if DEFAULTS[name] else "off"
+            raise CliError(f"{FLAG}: {name} is always {state} in Sampan, as it is by default in Kubernetes v1.36")
+    return gates

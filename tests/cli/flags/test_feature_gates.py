@@ -1,0 +1,35 @@
+"""Feature gates: their defaults are accepted, other values are refused unless the feature can be switched."""
+
+import pytest
+
+from sampan.cli.failures import CliError
+from sampan.cli.flags.feature_gates import BY_RUNTIME_CONFIG, DEFAULTS, feature_gates
+
+
+def test_defaults_and_gates_that_can_be_switched() -> None:
+    text = "SidecarContainers=true,EventedPLEG=false,StorageVersionMigrator=true,AllAlpha=false"
+    assert feature_gates(text) == {
+        "SidecarContainers": True,
+        "EventedPLEG": False,
+        "StorageVersionMigrator": True,
+        "AllAlpha": False,
+    }
+    assert feature_gates("") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Nonsense=true", "--feature-gates: unknown feature gate 'Nonsense'"),
+        ("SidecarContainers=false", "--feature-gates: SidecarContainers is always on in Sampan"),
+        ("AllAlpha=true", "--feature-gates: AllAlpha is always off in Sampan"),
+        ("SidecarContainers", "--feature-gates: want NAME=true or NAME=false"),
+    ],
+)
+def test_what_is_refused(text: str, message: str) -> None:
+    with pytest.raises(CliError, match=message):
+        feature_gates(text)
+
+
+def test_a_gate_is_either_switched_or_has_a_default() -> None:
+    assert not BY_RUNTIME_CONFIG & DEFAULTS.keys()
