@@ -300,6 +300,11 @@ SERVICE_ENDPOINT_PORTS: Final = 30_000
 """How many pairs of a port and an endpoint of a service a node has rules for. A service with 1,000 endpoints may use 30
 ports."""
 
+NODE_SERVICE_PAIRS: Final = 200_000
+"""How many pairs of a port with an address, source range or endpoint a node has rules for, of all services with several
+ports together. A pair takes about 400 bytes, and a service of 30 KB can have 50,000 of them. Of services beyond the
+limit only the first port has rules."""
+
 RELAYED_PORTS: Final = 4_096
 """How many ports of services a node without packet rules listens on: each takes a file descriptor of the process."""
 

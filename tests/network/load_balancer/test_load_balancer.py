@@ -40,6 +40,7 @@ from sampan.network.load_balancer.addresses import (
 from sampan.network.load_balancer.placement import gateways
 from sampan.network.load_balancer.provider import AddressRoutes, EmbeddedLoadBalancers, LoadBalancerError, NoRoutes
 from sampan.network.load_balancer.routes import LoadBalancerRoutes, route_addresses
+from sampan.network.proxy.services import IPV4, service_ports
 from tests.controllers.cluster import cluster
 from tests.eventually import eventually
 from tests.network.pods.lab import OUTSIDE_IP, Lab, needs_network
@@ -175,6 +176,21 @@ class TestProvider:
             await self.provider().ensure(balanced("a", number=number), [])
         status = await self.provider().ensure(balanced("a", number=number), [])
         assert [ingress.ip for ingress in status.ingress] == ["127.0.0.1"]
+
+    async def test_change_the_port_of_a_service_to_that_of_a_program_or_of_another_service(self) -> None:
+        """The proxy follows the spec at once, but uses only the ports in the status."""
+        number, foreign, other = free_port(), free_port(), free_port()
+        present = balanced("b", number=other)
+        provider = self.provider(present)
+        for obj in (present, changed := balanced("a", number=number)):
+            obj.status.loadBalancer = await provider.ensure(obj, [])
+        assert [info.load_balancer_ips for info in service_ports(changed, (IPV4,))] == [("127.0.0.1",)]
+        with bound_socket(NetworkNamespace(), "127.0.0.1", foreign):
+            for stolen in (foreign, other):
+                changed.spec.ports[0].port = stolen
+                with pytest.raises(LoadBalancerError, match=f"port {stolen}/TCP"):
+                    await provider.ensure(changed, [])
+                assert [info.load_balancer_ips for info in service_ports(changed, (IPV4,))] == [()]
 
 
 def routes_of(space: Path) -> dict[str, str]:

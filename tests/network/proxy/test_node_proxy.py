@@ -19,13 +19,16 @@ from sampan.machinery.clock import RealClock
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.object_key import NamespacedName
 from sampan.network.nft import run_nft
 from sampan.network.proxy.configuration import KubeProxyConfiguration, with_defaults
 from sampan.network.proxy.nftables.table_sync import remove_tables
-from sampan.network.proxy.node_proxy import NodeProxy, NodeProxyConfig
+from sampan.network.proxy.node_proxy import LIMIT_REASON, LimitReporter, NodeProxy, NodeProxyConfig
+from sampan.network.proxy.tracker import ServiceChange
 from tests.controllers.cluster import cluster
 from tests.eventually import eventually
 from tests.network.pods.lab import NODE_IP, NODE_IP6, OUTSIDE_IP, Lab, listening, needs_network
+from tests.network.proxy.events import KeptEvents
 from tests.network.proxy.objects import NODE, OTHER_NODE, endpoint, endpoint_slice, port, service
 from tests.network.proxy.userspace.test_localhost_ports import reply, talk
 
@@ -137,3 +140,16 @@ async def test_cleanup(lab: Lab) -> None:
     for _ in range(2):
         await asyncio.to_thread(in_network, lab.node, remove_tables)
     assert (await rules(lab)).split() == ["table", "ip", "mine", "{", "}"]
+
+
+async def test_a_service_beyond_the_limits_of_the_node_gets_an_event() -> None:
+    def change(*problems: str) -> ServiceChange:
+        return ServiceChange(service=NamespacedName("default", "web"), previous=(), current=(), problems=problems)
+
+    events = KeptEvents()
+    reporter = LimitReporter(events)
+    for problems in (["too many"], ["too many", "and more"], [], ["too many"]):
+        await reporter.on_changes([change(*problems)])
+    assert [(reason, about, message) for _, reason, about, message in events.events] == [
+        (LIMIT_REASON, "default/web", message) for message in ("too many", "and more", "too many")
+    ]

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import msgspec
 
-from sampan.api.types.core_v1 import Node
+from sampan.api.limits import NODE_SERVICE_PAIRS
+from sampan.api.types.core_v1 import Node, Service
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.proxy.services import ZONE
 from sampan.network.proxy.tracker import TRIGGER_TIME, ServiceTracker
-from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, service
+from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, port, service
 
 WEB = NamespacedName("default", "web")
 
@@ -31,6 +32,32 @@ def test_a_service_and_its_endpoints() -> None:
     assert [e.is_local for e in change.current[0].endpoints] == [True]
     assert tracker.services == {WEB: change.current}
     assert tracker.take_changes() == []
+
+
+def large_service(name: str, created: str) -> Service:
+    """A service of 30 KB with 40,000 pairs of ports and addresses."""
+    ports = [port(number, name=f"p{number}") for number in range(1, 801)]
+    large = service(name, *ports, externalIPs=[f"192.0.2.{number}" for number in range(1, 50)])
+    large.metadata.creationTimestamp = created
+    return large
+
+
+def test_fill_the_node_with_services_that_multiply() -> None:
+    """The oldest services keep their rules; the others have their first port, and get the rest when there is room."""
+    tracker = ServiceTracker(node_name=NODE)
+    victim = NamespacedName("default", "zzz")
+    for number in range(20):
+        tracker.on_service(None, large_service(f"a{number}", "2026-01-02T00:00:00Z"))
+    tracker.on_service(None, large_service(victim.name, "2026-01-01T00:00:00Z"))
+    changes = tracker.take_changes()
+    assert len(tracker.services[victim]) == 800
+    assert sum(len(ports) * 50 for ports in tracker.services.values()) <= NODE_SERVICE_PAIRS + 20 * 50
+    limited = [change.service for change in changes if change.problems]
+    assert len(limited) == 16
+    assert all(len(tracker.services[name]) == 1 for name in limited)
+    tracker.on_service(large_service("zzz", ""), None)
+    assert tracker.take_changes()
+    assert len([change for change in tracker.take_changes() if len(change.current) == 800]) == 1
 
 
 def test_a_change_that_means_nothing() -> None:

@@ -27,6 +27,13 @@ def addresses_in(service: Service) -> list[str]:
     return [ingress.ip for ingress in service.status.loadBalancer.ingress if ingress.ip]
 
 
+def ports_in(service: Service) -> set[tuple[str, int]]:
+    """Return the protocols and ports of a service for which its load balancer was provided. They may differ from those
+    of its spec, which its owner can change at any time; without a record they are those."""
+    recorded = {(port.protocol, port.port) for ingress in service.status.loadBalancer.ingress for port in ingress.ports}
+    return recorded or {(port.protocol or "TCP", port.port) for port in service.spec.ports}
+
+
 def pool_of(cidr: str) -> Iterator[str]:
     """Yield the addresses of a node CIDR that load balancers may have, beginning with the last one."""
     network = ip_network(cidr)
@@ -84,8 +91,7 @@ def shared_addresses_for(service: Service, others: Iterable[Service], addresses:
     for other in others:
         if key_of(other) == key_of(service) or not addresses_in(other):
             continue
-        clashes = ports & {(port.protocol or "TCP", port.port) for port in other.spec.ports}
-        for protocol, port in sorted(clashes):
+        for protocol, port in sorted(ports & ports_in(other)):
             raise NoLoadBalancerAddress(f"port {port}/{protocol} of the machine belongs to the service {key_of(other)}")
     families = service.spec.ipFamilies or ["IPv4"]
     chosen = [next((a for a in addresses if (":" in a) == (family == "IPv6")), "") for family in families]

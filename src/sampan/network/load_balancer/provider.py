@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from sampan.api.types.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, Service
+from sampan.api.types.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, PortStatus, Service, ServicePort
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.http_port import bound_socket
@@ -17,6 +17,7 @@ from sampan.network.load_balancer.addresses import (
     NoLoadBalancerAddress,
     addresses_in,
     own_addresses_for,
+    ports_in,
     shared_addresses_for,
 )
 
@@ -40,7 +41,11 @@ class NoRoutes:
 
 
 class EmbeddedLoadBalancers:
-    """Gives services addresses: of the node CIDRs, if there are any, or else those of the machine."""
+    """Gives services addresses: of the node CIDRs, if there are any, or else those of the machine.
+
+    Services share the addresses of the machine with its programs. The status therefore has the ports that were checked,
+    and kube-proxy uses no other ones: the owner of a service can change its ports, but not its status.
+    """
 
     def __init__(
         self,
@@ -66,7 +71,8 @@ class EmbeddedLoadBalancers:
             addresses = self._addresses_for(service, await self._services())
         except NoLoadBalancerAddress as error:
             raise LoadBalancerError(str(error)) from None
-        ingress = [LoadBalancerIngress(ip=address, ipMode="VIP") for address in addresses]
+        ports = [] if self._node_cidrs else [PortStatus(port=p.port, protocol=p.protocol) for p in service.spec.ports]
+        ingress = [LoadBalancerIngress(ip=address, ipMode="VIP", ports=ports) for address in addresses]
         status = self._assigned[key_of(service)] = LoadBalancerStatus(ingress=ingress)
         await self._routes.ensure(self._with_status(service))
         return status
@@ -82,8 +88,10 @@ class EmbeddedLoadBalancers:
         if self._node_cidrs:
             return own_addresses_for(service, others, self._node_cidrs)
         addresses = shared_addresses_for(service, others, self._machine_addresses)
-        if key_of(service) not in self._assigned:
-            _check_ports(service, addresses)
+        known = ports_in(self._with_status(service)) if key_of(service) in self._assigned else set()
+        _check_ports(
+            [port for port in service.spec.ports if (port.protocol or "TCP", port.port) not in known], addresses
+        )
         return addresses
 
     def _with_status(self, service: Service) -> Service:
@@ -93,10 +101,10 @@ class EmbeddedLoadBalancers:
         return msgspec.structs.replace(service, status=msgspec.structs.replace(service.status, loadBalancer=status))
 
 
-def _check_ports(service: Service, addresses: Sequence[str]) -> None:
-    """Raise NoLoadBalancerAddress if a program of the machine listens on a port of the service: its clients would reach
-    the service instead."""
-    for port in service.spec.ports:
+def _check_ports(ports: Iterable[ServicePort], addresses: Sequence[str]) -> None:
+    """Raise NoLoadBalancerAddress if a program of the machine listens on a port: its clients would reach the service
+    instead."""
+    for port in ports:
         kind = _KINDS.get(port.protocol or "TCP")
         for address in addresses if kind is not None else ():
             try:

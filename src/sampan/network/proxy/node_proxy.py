@@ -11,16 +11,17 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 
 from sampan.api.semantics.nodes import internal_addresses
-from sampan.api.types.core_v1 import Node
+from sampan.api.types.core_v1 import Node, ObjectReference
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.events.recorder import EventRecorder
+from sampan.machinery.events.recorder import WARNING, EventRecorder
 from sampan.machinery.flight_recorder import FlightRecorder, PodAddressTrace
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.machinery.loopback_services import LoopbackServices
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.object_key import NamespacedName
 from sampan.network.proxy.config import ProxyConfig, node_facts, supported_families
 from sampan.network.proxy.configuration import (
     BRIDGE_INTERFACE,
@@ -111,7 +112,11 @@ class NodeProxy:
                 events=self._events,
                 addresses=addresses,
             )
-            observers: list[ServiceObserver] = [_Synced(self.synced), await stack.enter_async_context(health_checks)]
+            observers: list[ServiceObserver] = [
+                _Synced(self.synced),
+                LimitReporter(self._events),
+                await stack.enter_async_context(health_checks),
+            ]
             observers += self._endpoint_traces()
             if self._configuration.mode == USERSPACE:
                 await self._run_userspace(stack, observers, addresses)
@@ -290,6 +295,32 @@ class _LocalhostObserver:
         await self._backends.on_changes(changes)
         for ports in self._listeners:
             ports.sync()
+
+
+LIMIT_REASON = "ServiceTooLarge"
+"""The reason of the event about a service that exceeds what a node has rules for."""
+
+
+class LimitReporter:
+    """Reports services that exceed the limits of the node, as events and in the log, once for each problem."""
+
+    def __init__(self, events: EventRecorder) -> None:
+        self._events = events
+        self._reported: dict[NamespacedName, tuple[str, ...]] = {}
+
+    async def on_changes(self, changes: Sequence[ServiceChange]) -> None:
+        for change in changes:
+            reported = self._reported.pop(change.service, ())
+            if change.problems:
+                self._reported[change.service] = change.problems
+            for problem in change.problems:
+                if problem not in reported:
+                    self._report(change.service, problem)
+
+    def _report(self, service: NamespacedName, problem: str) -> None:
+        log.warning("service %s: %s", service, problem)
+        about = ObjectReference(apiVersion="v1", kind="Service", namespace=service.namespace, name=service.name)
+        self._events.event(about, WARNING, LIMIT_REASON, problem)
 
 
 class _Synced:

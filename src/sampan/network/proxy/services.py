@@ -1,7 +1,7 @@
 """Service ports and the endpoints that a node uses for them, as values. Pure.
 
-`service_ports` and `endpoints_by_port` translate API objects; `categorize` selects the endpoints for each traffic
-policy; `resolve` does all of it. A dual-stack service has one `ServicePortInfo` per port and IP family.
+`service_ports` and `endpoints_by_port` translate API objects. A dual-stack service has one `ServicePortInfo` per port
+and IP family.
 """
 
 from __future__ import annotations
@@ -106,6 +106,10 @@ class ServicePortInfo:
         return self.name.protocol
 
     @property
+    def address_count(self) -> int:
+        return 1 + len(self.external_ips) + len(self.load_balancer_ips) + len(self.source_ranges)
+
+    @property
     def is_externally_accessible(self) -> bool:
         return bool(self.node_port or self.load_balancer_ips or self.external_ips)
 
@@ -170,26 +174,34 @@ class _ServiceAddresses:
     external_ips: tuple[str, ...]
     load_balancer_ips: tuple[str, ...]
     source_ranges: tuple[Network, ...]
+    provided_ports: dict[str, frozenset[tuple[str, int]]]
+    """The protocols and ports of load balancer addresses that are provided for some ports only."""
+
+    def load_balancer_ips_of(self, port: ServicePort) -> tuple[str, ...]:
+        if not self.provided_ports:
+            return self.load_balancer_ips
+        wanted, provided = (port.protocol or TCP, port.port), self.provided_ports
+        return tuple(ip for ip in self.load_balancer_ips if ip not in provided or wanted in provided[ip])
 
     @property
     def count(self) -> int:
         return 1 + len(self.external_ips) + len(self.load_balancer_ips) + len(self.source_ranges)
 
 
-def service_ports(service: Service, families: Iterable[str] = FAMILIES) -> list[ServicePortInfo]:
+def service_ports(
+    service: Service, families: Iterable[str] = FAMILIES, room: int = SERVICE_ADDRESS_PORTS
+) -> list[ServicePortInfo]:
     """Return the ports of a service in these IP families; none for services without a cluster IP. Each port has rules
-    for each address, so that a service with very many of both loses its last ports."""
+    for each address, so that a service with very many of both loses its last ports; `room` is the number of such pairs
+    that the node has left. A port without further addresses, and the first one, cost no room."""
     if not is_proxied(service):
         return []
     infos = []
     for family in families:
         addresses = _service_addresses(service, family)
         if addresses is not None:
-            ports = service.spec.ports[: max(1, SERVICE_ADDRESS_PORTS // addresses.count)]
-            if len(ports) < len(service.spec.ports):
-                message = "service %s has too many ports for its %d addresses and source ranges: only %d are proxied"
-                log.warning(message, key_of(service), addresses.count, len(ports))
-            infos += [_service_port(service, port, family, addresses) for port in ports]
+            most = max(1, min(room, SERVICE_ADDRESS_PORTS) // addresses.count) if addresses.count > 1 else None
+            infos += [_service_port(service, port, family, addresses) for port in service.spec.ports[:most]]
     return infos
 
 
@@ -204,6 +216,7 @@ def _service_addresses(service: Service, family: str) -> _ServiceAddresses | Non
         external_ips=tuple(_addresses_of(spec.externalIPs[:SERVICE_ADDRESS_PORTS], family)),
         load_balancer_ips=tuple(_addresses_of(_ingress_vips(service), family)),
         source_ranges=_source_ranges(spec.loadBalancerSourceRanges, family),
+        provided_ports=_provided_ports(service),
     )
 
 
@@ -218,7 +231,7 @@ def _service_port(service: Service, port: ServicePort, family: str, addresses: _
         port=port.port,
         node_port=port.nodePort,
         external_ips=addresses.external_ips,
-        load_balancer_ips=addresses.load_balancer_ips,
+        load_balancer_ips=addresses.load_balancer_ips_of(port),
         source_ranges=addresses.source_ranges,
         affinity_timeout_s=_affinity_timeout_s(service),
         created=service.metadata.creationTimestamp or "",
@@ -232,6 +245,15 @@ def _ingress_vips(service: Service) -> Iterator[str]:
     for ingress in service.status.loadBalancer.ingress:
         if ingress.ip and ingress.ipMode in (None, "VIP"):
             yield ingress.ip
+
+
+def _provided_ports(service: Service) -> dict[str, frozenset[tuple[str, int]]]:
+    """Return the protocols and ports of those load balancer addresses whose status lists them."""
+    return {
+        canonical_address(ingress.ip): frozenset((port.protocol, port.port) for port in ingress.ports)
+        for ingress in service.status.loadBalancer.ingress
+        if ingress.ports
+    }
 
 
 def _affinity_timeout_s(service: Service) -> int:
@@ -290,34 +312,42 @@ def service_of_slice(slice: EndpointSlice) -> NamespacedName | None:
     return NamespacedName(slice.metadata.namespace, name)
 
 
+class EndpointsByPort(NamedTuple):
+    """The endpoints of a service by port name and protocol."""
+
+    endpoints: dict[tuple[str, str], tuple[EndpointInfo, ...]]
+    is_complete: bool
+    """Whether no pair of an endpoint and a port was left out."""
+
+
 def endpoints_by_port(
-    slices: Iterable[EndpointSlice], family: str, node_name: str
-) -> dict[tuple[str, str], tuple[EndpointInfo, ...]]:
-    """Return the endpoints of a service in one IP family by port name and protocol, ordered by address and port.
+    slices: Iterable[EndpointSlice], family: str, node_name: str, room: int = SERVICE_ENDPOINT_PORTS
+) -> EndpointsByPort:
+    """Return the endpoints of a service in one IP family, ordered by address and port. `room` is the number of pairs of
+    an endpoint and a port that the node has left; those with the first port of a slice cost none.
 
     An endpoint that moves between slices can be in two of them, and the address of a terminating pod can already belong
     to another pod; a terminating endpoint never replaces another one.
     """
     endpoints: dict[tuple[str, str], dict[tuple[str, int], EndpointInfo]] = {}
-    remaining = SERVICE_ENDPOINT_PORTS
+    remaining, is_complete = SERVICE_ENDPOINT_PORTS, True
     for slice in sorted(slices, key=key_of):
         if slice.addressType != family:
             continue
         infos = [info for endpoint in slice.endpoints or () if (info := _endpoint(endpoint, node_name)) is not None]
-        for port, number in numbered_ports(slice):
-            if remaining < len(infos):
-                log.warning(
-                    "service %s: more than %d pairs of endpoints and ports; the others are not used",
-                    service_of_slice(slice),
-                    SERVICE_ENDPOINT_PORTS,
-                )
+        for index, (port, number) in enumerate(numbered_ports(slice)):
+            cost = len(infos) if index else 0
+            if remaining < len(infos) or room < cost:
+                is_complete = False
                 break
             remaining -= len(infos)
+            room -= cost
             by_address = endpoints.setdefault((port.name or "", port.protocol or TCP), {})
             for info in infos:
                 if not info.is_terminating or (info.address, number) not in by_address:
                     by_address[info.address, number] = info._replace(port=number)
-    return {port: tuple(map(by_address.__getitem__, sorted(by_address))) for port, by_address in endpoints.items()}
+    ordered = {port: tuple(map(by_address.__getitem__, sorted(by_address))) for port, by_address in endpoints.items()}
+    return EndpointsByPort(ordered, is_complete)
 
 
 def _endpoint(endpoint: Endpoint, node_name: str) -> EndpointInfo | None:
@@ -336,54 +366,3 @@ def _endpoint(endpoint: Endpoint, node_name: str) -> EndpointInfo | None:
         zone_hints=frozenset(zone.name for zone in hints.forZones) if hints and hints.forZones else _NO_HINTS,
         node_hints=frozenset(node.name for node in hints.forNodes) if hints and hints.forNodes else _NO_HINTS,
     )
-
-
-# -- selection of endpoints --------------------------------------------------------------------------------------------
-
-
-def resolve(
-    service: Service, slices: Sequence[EndpointSlice], families: Iterable[str], topology: Topology
-) -> tuple[ServicePortState, ...]:
-    """Return the ports of a service with the endpoints that a node with this topology uses."""
-    infos = service_ports(service, families)
-    by_family = {family: endpoints_by_port(slices, family, topology.node_name) for family in {i.family for i in infos}}
-    states = []
-    for info in infos:
-        endpoints = by_family[info.family].get((info.name.port, info.protocol), ())
-        states.append(ServicePortState(info, endpoints, categorize(info, endpoints, topology)))
-    return tuple(states)
-
-
-def categorize(info: ServicePortInfo, endpoints: Sequence[EndpointInfo], topology: Topology) -> EndpointCategories:
-    """Select the endpoints for each traffic policy that a service port uses.
-
-    Ready endpoints are used; without any, those that terminate and still serve, independently for both policies. Hints
-    restrict the policy Cluster only if every ready endpoint has them and one of them is for this node or zone.
-    """
-    ready = tuple(endpoint for endpoint in endpoints if endpoint.is_ready)
-    draining = tuple(e for e in endpoints if not e.is_ready and e.is_serving and e.is_terminating)
-    cluster: tuple[EndpointInfo, ...] = ()
-    local: tuple[EndpointInfo, ...] = ()
-    if info.uses_cluster_endpoints:
-        cluster = _near(ready, topology) or draining
-    if info.uses_local_endpoints:
-        local = tuple(e for e in ready if e.is_local) or tuple(e for e in draining if e.is_local)
-    return EndpointCategories(cluster, local, _union(cluster, local), bool(ready or draining))
-
-
-def _near(ready: tuple[EndpointInfo, ...], topology: Topology) -> tuple[EndpointInfo, ...]:
-    """Return the ready endpoints whose hints are for this node, or else for this zone, or else all of them."""
-    on_node = tuple(endpoint for endpoint in ready if topology.node_name in endpoint.node_hints)
-    if on_node and all(endpoint.node_hints for endpoint in ready):
-        return on_node
-    in_zone = tuple(endpoint for endpoint in ready if topology.zone in endpoint.zone_hints)
-    if in_zone and all(endpoint.zone_hints for endpoint in ready):
-        return in_zone
-    return ready
-
-
-def _union(cluster: tuple[EndpointInfo, ...], local: tuple[EndpointInfo, ...]) -> tuple[EndpointInfo, ...]:
-    if not local or not cluster:
-        return cluster or local
-    extra = [endpoint for endpoint in local if endpoint not in cluster]
-    return tuple(sorted([*cluster, *extra], key=lambda e: (e.address, e.port))) if extra else cluster

@@ -12,17 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from sampan.api.limits import NODE_SERVICE_PAIRS
 from sampan.api.types.core_v1 import Node, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.network.proxy.services import (
-    FAMILIES,
-    ZONE,
-    ServicePortState,
-    Topology,
-    resolve,
-    service_of_slice,
-)
+from sampan.network.proxy.service_resolution import ResolvedService, resolve
+from sampan.network.proxy.services import FAMILIES, ZONE, ServicePortState, Topology, service_of_slice
 
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 """The annotation of a slice with the time of the pod or service change that led to its last update."""
@@ -35,6 +30,8 @@ class ServiceChange:
     service: NamespacedName
     previous: tuple[ServicePortState, ...]
     current: tuple[ServicePortState, ...]
+    problems: tuple[str, ...] = ()
+    """Why the service has fewer ports or endpoints than its objects say, as messages for its author."""
     trigger_times: tuple[datetime, ...] = ()
     """When the changes of endpoints were caused, for the network programming latency."""
 
@@ -57,6 +54,11 @@ class ServiceTracker:
         self._pending: dict[NamespacedName, list[datetime]] = {}
         """Services with changes that were not taken, and the times of the triggers of these changes."""
         self._states: dict[NamespacedName, tuple[ServicePortState, ...]] = {}
+        self._pair_counts: dict[NamespacedName, int] = {}
+        """The pairs of ports and addresses or endpoints of services that have any, which a node bounds."""
+        self._pair_count = 0
+        self._limited: set[NamespacedName] = set()
+        """Services that have fewer ports or endpoints than their objects say."""
 
     @property
     def services(self) -> Mapping[NamespacedName, tuple[ServicePortState, ...]]:
@@ -118,11 +120,14 @@ class ServiceTracker:
     def take_changes(self, limit: int | None = None) -> list[ServiceChange]:
         """Return the services whose ports or endpoints differ from those at the previous call; at most `limit` services
         are compared, and the others stay pending."""
+        if not self._states:
+            self._pending = dict(sorted(self._pending.items(), key=lambda item: self._created(item[0])))
         keys = list(itertools.islice(self._pending, limit))
         changes = []
         for key in keys:
             triggers = self._pending.pop(key)
-            previous, current = self._states.get(key, ()), self._resolve(key)
+            previous, resolved = self._states.get(key, ()), self._resolve(key)
+            current = resolved.ports
             if current == previous:
                 continue
             if current:
@@ -130,15 +135,44 @@ class ServiceTracker:
             else:
                 self._states.pop(key, None)
             changes.append(
-                ServiceChange(service=key, previous=previous, current=current, trigger_times=tuple(triggers))
+                ServiceChange(
+                    service=key,
+                    previous=previous,
+                    current=current,
+                    problems=resolved.problems,
+                    trigger_times=tuple(triggers),
+                )
             )
         return changes
 
-    def _resolve(self, key: NamespacedName) -> tuple[ServicePortState, ...]:
+    def _created(self, key: NamespacedName) -> str:
+        """Return when a service was created: at the start, older services precede newer ones."""
         service = self._objects.get(key)
-        if service is None:
-            return ()
-        return resolve(service, list(self._slices.get(key, {}).values()), self._families, self._topology)
+        return (service.metadata.creationTimestamp or "") if service is not None else ""
+
+    def _resolve(self, key: NamespacedName) -> ResolvedService:
+        service = self._objects.get(key)
+        before = self._pair_counts.pop(key, 0)
+        self._pair_count -= before
+        self._limited.discard(key)
+        resolved = ResolvedService()
+        if service is not None:
+            slices, room = list(self._slices.get(key, {}).values()), NODE_SERVICE_PAIRS - self._pair_count
+            resolved = resolve(service, slices, self._families, self._topology, room)
+        self._account(key, before, resolved)
+        return resolved
+
+    def _account(self, key: NamespacedName, before: int, resolved: ResolvedService) -> None:
+        """Count the pairs of a service. If it needs fewer than before, others that need more can have them."""
+        count = resolved.pair_count
+        if count:
+            self._pair_counts[key] = count
+            self._pair_count += count
+        if count < before:
+            for limited in self._limited:
+                self._pending.setdefault(limited, [])
+        if resolved.problems:
+            self._limited.add(key)
 
 
 def _trigger_time(slice: EndpointSlice) -> datetime | None:

@@ -14,7 +14,8 @@ from sampan.machinery.clock import RealClock
 from sampan.machinery.loopback_services import LoopbackServices
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.http_port import bound_socket
-from sampan.network.proxy.services import ServicePortState, Topology, resolve
+from sampan.network.proxy.service_resolution import resolve
+from sampan.network.proxy.services import ServicePortState, Topology
 from sampan.network.proxy.tracker import ServiceTracker
 from sampan.network.proxy.userspace.proxy import REASON, TrafficClass, UserspaceProxy, usable_endpoints
 from tests.eventually import eventually
@@ -152,7 +153,7 @@ async def test_a_port_in_use_becomes_an_event() -> None:
 def state_of(**spec: object) -> ServicePortState:
     obj = service("web", port(80, node_port=30080), **spec)  # type: ignore[arg-type]
     slices = [endpoint_slice("web", endpoint("10.0.0.1", node=NODE), endpoint("10.0.0.2", node=OTHER_NODE))]
-    return resolve(obj, slices, ("IPv4",), Topology(node_name=NODE))[0]
+    return resolve(obj, slices, ("IPv4",), Topology(node_name=NODE)).ports[0]
 
 
 LOCAL, OUTSIDE = "127.0.0.1", "192.0.2.9"
