@@ -25,8 +25,8 @@ run_checkers() {
 tools/engines.sh
 timeout 45 tools/dashboard.sh || echo "dashboard: the page is not built; tests of it in a browser will be skipped"
 run_checkers &
-# One worker more than there are cores, because tests wait for programs, timers and disks.
-$bin/python -m pytest -n $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder "$@"
+# Two workers more than there are cores, because tests wait for programs, timers and disks.
+$bin/python -m pytest -n $(($(nproc) + 2)) --dist loadfile --no-loadscope-reorder "$@"
 status=$?
 wait
 [ "$status" = 0 ] && ! compgen -G "$CHECKS/failed *" >/dev/null || exit $((status > 0 ? status : 1))
