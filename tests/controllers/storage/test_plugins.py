@@ -1,7 +1,9 @@
 """The plug-in of host paths: off unless it is enabled, and a directory for each claim otherwise."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -20,21 +22,27 @@ def options(mode: str = "Filesystem") -> VolumeOptions:
     return VolumeOptions(name="pvc-u-1", claim=claim, storage_class=storage_class, node=None)
 
 
-async def test_host_paths_are_provisioned_only_if_enabled(tmp_path: Path) -> None:
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A directory where volumes may be removed: the plug-in removes nothing outside of /tmp."""
+    with TemporaryDirectory(dir="/tmp") as directory:
+        yield Path(directory)
+
+
+async def test_host_paths_are_provisioned_only_if_enabled(root: Path) -> None:
     with pytest.raises(VolumeError, match=r"Provisioning in volume plugin .* is disabled"):
-        await HostPath(root=tmp_path).provision(options())
-    assert os.listdir(tmp_path) == []
+        await HostPath(root=root).provision(options())
+    assert os.listdir(root) == []
     with pytest.raises(VolumeError, match="does not support block volume provisioning"):
-        await HostPath(provisions=True, root=tmp_path).provision(options("Block"))
+        await HostPath(provisions=True, root=root).provision(options("Block"))
 
 
-async def test_a_claim_gets_a_directory_that_is_removed_with_its_volume(tmp_path: Path) -> None:
-    plugin = HostPath(provisions=True, root=tmp_path)
+async def test_a_claim_gets_a_directory_that_is_removed_with_its_volume(root: Path) -> None:
+    plugin = HostPath(provisions=True, root=root)
     spec = await plugin.provision(options())
     assert spec == await plugin.provision(options()), "a second attempt has the same result"
     assert spec.hostPath is not None
-    assert Path(spec.hostPath.path) == tmp_path / "u-1"
-    assert os.path.isdir(tmp_path / "u-1")
-    if str(tmp_path).startswith("/tmp/"):
-        await plugin.remove(PersistentVolume(metadata=ObjectMeta(name="pvc-u-1"), spec=spec))
-        assert os.listdir(tmp_path) == []
+    assert Path(spec.hostPath.path) == root / "u-1"
+    assert os.listdir(root) == ["u-1"]
+    await plugin.remove(PersistentVolume(metadata=ObjectMeta(name="pvc-u-1"), spec=spec))
+    assert os.listdir(root) == []
