@@ -29,6 +29,25 @@ NODE = Node(
     ],
 )
 def test_nodes_pods_and_configured_clients_are_known(address: str, is_known: bool) -> None:
-    clients = KnownClients(addresses=["192.0.2.1"], client_cidrs=["10.9.0.0/16"], nodes=lambda: [NODE])
+    clients = KnownClients(
+        addresses=["192.0.2.1"], client_cidrs=["10.9.0.0/16"], nodes=lambda: [NODE], monotonic=lambda: 0.0
+    )
     for _ in range(2):
         assert clients.admits(address) is is_known
+
+
+def test_send_packets_from_many_addresses_outside_of_the_cluster() -> None:
+    """Each packet used to be compared with all nodes: a flood held the event loop for seconds."""
+    reads: list[None] = []
+    now = 0.0
+
+    def nodes() -> list[Node]:
+        reads.append(None)
+        return [NODE]
+
+    clients = KnownClients(addresses=["192.0.2.1"], client_cidrs=[], nodes=nodes, monotonic=lambda: now)
+    assert not any(clients.admits(f"203.0.113.{number}") for number in range(200))
+    assert len(reads) == 1
+    now = 2.0
+    assert not clients.admits("203.0.113.1")
+    assert len(reads) == 2

@@ -24,6 +24,7 @@ from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.server import DnsServer
 from sampan.network.dns.status_port import duration_metric, export_dns, status_port
 from sampan.network.dns.upstreams import UpstreamAddress, UpstreamConfig
+from tests.eventually import eventually
 from tests.network.dns.objects import answer_texts, endpoint, endpoint_slice, record_table, responder_of, service
 from tests.network.dns.upstream import FakeUpstream, reply
 from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, needs_network
@@ -36,10 +37,12 @@ class Served:
     server: DnsServer
     metrics: Metrics
 
-    async def ask(self, name: str, type: str = "A", *, over: str = "udp", **options: Any) -> dns.message.Message:
+    async def ask(
+        self, name: str, type: str = "A", *, over: str = "udp", address: str = "127.0.0.1", **options: Any
+    ) -> dns.message.Message:
         query = dns.message.make_query(name, type, **options)
         send = dns.asyncquery.udp if over == "udp" else dns.asyncquery.tcp
-        return await send(query, "127.0.0.1", port=self.server.port, timeout=10)
+        return await send(query, address, port=self.server.port, timeout=10)
 
 
 @asynccontextmanager
@@ -55,7 +58,7 @@ async def serving(*upstreams: UpstreamAddress, **settings: Any) -> AsyncIterator
     upstream_config = UpstreamConfig(servers=upstreams, resolv_conf=Path("/dev/null"))
     forwarder = Forwarder(config=ForwarderConfig(upstreams=upstream_config), clock=RealClock())
     metrics = Metrics()
-    clients = KnownClients(addresses=[], client_cidrs=[], nodes=list)
+    clients = KnownClients(addresses=[], client_cidrs=[], nodes=list, monotonic=lambda: 0.0)
     server = DnsServer(
         config=DnsServerConfig(**{"port": 0, **settings}),
         namespace=NetworkNamespace(),
@@ -150,6 +153,42 @@ def test_idle_and_superfluous_connections_are_closed() -> None:
             for _, writer in [*connections, (extra, extra_writer)]:
                 writer.close()
             assert answer_texts(await served.ask(WEB, over="tcp")) == ["A 10.96.0.5"]
+
+    run(main)
+
+
+def test_one_client_does_not_occupy_all_connections() -> None:
+    async def main() -> None:
+        async with serving(max_connections=4, max_connections_per_client=2) as served:
+            held = [await asyncio.open_connection("127.0.0.1", served.server.port) for _ in range(4)]
+            for reader, _ in held[2:]:
+                with suppress(ConnectionResetError):
+                    assert await reader.read() == b""
+            other, writer = await asyncio.open_connection("::1", served.server.port)
+            query = dns.message.make_query(WEB, "A").to_wire()
+            writer.write(len(query).to_bytes(2, "big") + query)
+            size = int.from_bytes(await other.readexactly(2), "big")
+            assert answer_texts(dns.message.from_wire(await other.readexactly(size))) == ["A 10.96.0.5"]
+            for _, held_writer in [*held, (other, writer)]:
+                held_writer.close()
+
+    run(main)
+
+
+def test_one_client_does_not_occupy_all_forwarded_queries() -> None:
+    async def main() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+            silent.bind(("127.0.0.1", 0))
+            upstream = UpstreamAddress("127.0.0.1", silent.getsockname()[1])
+            async with serving(upstream, max_pending=4, max_pending_per_client=2) as served:
+                first = [asyncio.create_task(served.ask(f"n{number}.example.com")) for number in range(2)]
+                await eventually(lambda: served.server._pending.total() == 2)
+                assert answer_texts(await served.ask("n9.example.com")) == ["REFUSED"]
+                second = asyncio.create_task(served.ask("n9.example.com", address="::1"))
+                await eventually(lambda: served.server._pending["::1"] == 1)
+                for task in (*first, second):
+                    task.cancel()
+                await asyncio.wait([*first, second])
 
     run(main)
 

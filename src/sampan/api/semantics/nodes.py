@@ -1,7 +1,7 @@
 """The addresses in Node objects. A kubelet writes them about itself, so that they can be any text: what is not an
 address is left out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sampan.api import addresses
 from sampan.api.addresses import Address, Network
@@ -10,7 +10,16 @@ from sampan.api.types.core_v1 import Node
 
 def internal_addresses(node: Node) -> list[Address]:
     """Return the internal IP addresses of a node, each once, in the order of its status."""
-    texts = (entry.address for entry in node.status.addresses if entry.type == "InternalIP")
+    return _addresses_of(node, ("InternalIP",))
+
+
+def ip_addresses(node: Node) -> list[Address]:
+    """Return the internal and external IP addresses of a node, each once, in the order of its status."""
+    return _addresses_of(node, ("InternalIP", "ExternalIP"))
+
+
+def _addresses_of(node: Node, types: Sequence[str]) -> list[Address]:
+    texts = (entry.address for entry in node.status.addresses if entry.type in types)
     return list(dict.fromkeys(address for address in map(addresses.parse, texts) if address is not None))
 
 

@@ -6,9 +6,9 @@ import asyncio
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeAlias
 
-from sampan.api.semantics.nodes import pod_cidrs
+from sampan.api.addresses import Address, Network
+from sampan.api.semantics.nodes import ip_addresses, pod_cidrs
 from sampan.api.types.core_v1 import Node
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
@@ -27,25 +27,36 @@ from sampan.network.dns.server import DnsServer
 from sampan.network.dns.status_port import duration_metric, export_dns, status_port
 from sampan.network.server_publication import PublishedServer, ServerPublication
 
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 _MAX_ADMITTED = 10_000
+_NODES_S = 1.0
+"""How often the addresses of the nodes are read at most; a thousand nodes take about 15 ms."""
 
 
 class KnownClients:
     """The clients of a DNS server: pods, nodes, and processes of its own node.
 
     They are known by loopback addresses, the addresses of the server, the client CIDRs of the configuration, and the
-    addresses and pod CIDRs of Node objects.
+    addresses and pod CIDRs of Node objects. Strangers can send any number of packets from any addresses, so that the
+    nodes are not searched for each packet, but read once in a while.
     """
 
     def __init__(
-        self, *, addresses: Sequence[str], client_cidrs: Sequence[str], nodes: Callable[[], Iterable[Node]]
+        self,
+        *,
+        addresses: Sequence[str],
+        client_cidrs: Sequence[str],
+        nodes: Callable[[], Iterable[Node]],
+        monotonic: Callable[[], float],
     ) -> None:
+        """`monotonic` returns the current time in seconds."""
         self._networks: list[Network] = [
             ipaddress.ip_network(text, strict=False) for text in ("127.0.0.0/8", "::1/128", *addresses, *client_cidrs)
         ]
-        self._nodes = nodes
+        self._nodes, self._monotonic = nodes, monotonic
         self._admitted: set[str] = set()
+        self._node_networks: dict[tuple[int, int], set[int]] = {}
+        """The first addresses of the networks of nodes, as numbers, by IP version and prefix length."""
+        self._read_after = monotonic()
 
     def admits(self, address: str) -> bool:
         if address in self._admitted:
@@ -57,16 +68,24 @@ class KnownClients:
         self._admitted.add(address)
         return True
 
-    def _is_known(self, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-        if any(address in network for network in self._networks):
-            return True
-        text = str(address)
+    def _is_known(self, address: Address) -> bool:
+        return any(address in network for network in self._networks) or self._is_of_node(address)
+
+    def _is_of_node(self, address: Address) -> bool:
+        if self._monotonic() >= self._read_after:
+            self._read_after = self._monotonic() + _NODES_S
+            self._read_nodes()
+        return any(
+            version == address.version and int(address) >> (shift := address.max_prefixlen - length) << shift in firsts
+            for (version, length), firsts in self._node_networks.items()
+        )
+
+    def _read_nodes(self) -> None:
+        self._node_networks = {}
         for node in self._nodes():
-            if any(item.address == text for item in node.status.addresses if item.type.endswith("IP")):
-                return True
-            if any(address in network for network in pod_cidrs(node)):
-                return True
-        return False
+            for network in (*pod_cidrs(node), *map(ipaddress.ip_network, ip_addresses(node))):
+                firsts = self._node_networks.setdefault((network.version, network.prefixlen), set())
+                firsts.add(int(network.network_address))
 
 
 log = logging.getLogger(__name__)
@@ -119,7 +138,10 @@ class ClusterDns:
 
     def server_of(self, *, node: str, namespace: NetworkNamespace, addresses: Sequence[str]) -> NodeDns:
         clients = KnownClients(
-            addresses=addresses, client_cidrs=self.config.client_cidrs, nodes=lambda: self._nodes.lister
+            addresses=addresses,
+            client_cidrs=self.config.client_cidrs,
+            nodes=lambda: self._nodes.lister,
+            monotonic=self._clock.monotonic,
         )
         self.servers[node] = server = NodeDns(
             shared=self,

@@ -37,8 +37,12 @@ class DnsServerConfig:
     """The preferred port; another one is used if it is taken."""
     max_pending: int = 1000
     """The number of forwarded queries of clients under way; further ones are refused."""
+    max_pending_per_client: int = 250
+    """The number of such queries of one client, so that it leaves room for others."""
     max_connections: int = 200
     """The number of TCP connections; a further one is closed at once."""
+    max_connections_per_client: int = 50
+    """The number of TCP connections of one client."""
     max_pipelined: int = 16
     """The number of queries of one connection that are under way; further ones are not read."""
     idle_s: float = 10.0

@@ -8,6 +8,7 @@ import ipaddress
 import logging
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sampan.machinery.metrics import Distribution
@@ -48,8 +49,10 @@ class DnsServer:
         self.port = 0
         """The actual port."""
         self.transports: list[DnsTransport] = []
-        self._pending = 0
-        self._connections = 0
+        self._pending: Counter[str] = Counter()
+        """Forwarded queries over UDP under way, by client."""
+        self._connections: Counter[str] = Counter()
+        """TCP connections by client."""
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self, listening: asyncio.Event) -> None:
@@ -147,12 +150,12 @@ class DnsServer:
     ) -> bytes | None:
         """Return the response to a forwarded query if it is known at once; otherwise it is sent later."""
         message = self._forwarder.cached_response(forward)
-        if message is None and self._pending >= self._config.max_pending:
+        if message is None and not self._has_room(peer[0]):
             message = response(forward.query, rcode=REFUSED)
         if message is not None:
             return self._responder.finished(forward.query, message, transport)
         if self._tasks is not None:
-            self._pending += 1
+            self._pending[peer[0]] += 1
             self._tasks.create_task(self._send_later(forward, transport, endpoint, peer))
         return None
 
@@ -165,7 +168,11 @@ class DnsServer:
         except OSError:
             pass  # the client is gone, or the send buffer is full
         finally:
-            self._pending -= 1
+            _count_down(self._pending, peer[0])
+
+    def _has_room(self, client: str) -> bool:
+        config, pending = self._config, self._pending
+        return pending.total() < config.max_pending and pending[client] < config.max_pending_per_client
 
     async def _resolve(self, forward: Forward, transport: DnsTransport) -> bytes:
         began = time.perf_counter()
@@ -180,19 +187,26 @@ class DnsServer:
     # -- TCP -----------------------------------------------------------------------------------------------------------
 
     async def _serve_streams(self, listener: socket.socket, transport: DnsTransport) -> asyncio.Server:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await self._serve_connection(reader, writer, transport)
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: str) -> None:
+            try:
+                await self._serve_connection(reader, writer, transport)
+            finally:
+                _count_down(self._connections, client)
+                writer.close()
 
         def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             peer = writer.get_extra_info("peername")
-            is_full = self._connections >= self._config.max_connections
-            if self._tasks is None or is_full or peer is None or not self._admits(peer[0]):
+            if self._tasks is None or peer is None or not self._admits(peer[0]) or not self._can_connect(peer[0]):
                 writer.transport.abort()
                 return
-            self._connections += 1
-            self._tasks.create_task(serve(reader, writer))
+            self._connections[peer[0]] += 1
+            self._tasks.create_task(serve(reader, writer, peer[0]))
 
         return await asyncio.start_server(on_connection, sock=listener, limit=_MAX_QUERY * 4)
+
+    def _can_connect(self, client: str) -> bool:
+        config, connections = self._config, self._connections
+        return connections.total() < config.max_connections and connections[client] < config.max_connections_per_client
 
     async def _serve_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, transport: DnsTransport
@@ -211,9 +225,8 @@ class DnsServer:
                         transport.durations.observe(time.perf_counter() - began)
         except* (OSError, TimeoutError):
             pass  # the client is gone or does not read its responses
-        finally:
-            self._connections -= 1
-            writer.close()
+        except* Exception:
+            log.exception("cannot respond to a DNS query")
 
     async def _next_message(self, reader: asyncio.StreamReader) -> bytes | None:
         """Return the next message of a connection; None if it ended or was idle for too long."""
@@ -241,6 +254,12 @@ class DnsServer:
         writer.write(len(message).to_bytes(2, "big") + message)
         async with asyncio.timeout(self._config.idle_s):
             await writer.drain()
+
+
+def _count_down(counts: Counter[str], client: str) -> None:
+    counts[client] -= 1
+    if not counts[client]:
+        del counts[client]
 
 
 def _bound(address: str, port: int, kind: socket.SocketKind) -> socket.socket:
