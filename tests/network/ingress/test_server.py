@@ -327,6 +327,69 @@ def test_a_client_that_sends_no_request_is_disconnected(monkeypatch: pytest.Monk
     run(test)
 
 
+def test_trickle_the_head_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every byte is in time, but the whole head is not."""
+    monkeypatch.setattr(listener_module, "_IDLE_S", 0.3)
+
+    async def test(lab: World) -> None:
+        reader, writer = await asyncio.open_connection(ADDRESS, lab.http_port)
+        ended = asyncio.ensure_future(reader.read())
+        while not ended.done():
+            writer.write(b"G")
+            await asyncio.wait([ended], timeout=0.05)
+        assert not isinstance(ended.exception(), TimeoutError)
+        writer.close()
+
+    run(test)
+
+
+SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: %d\r\nTransfer-Encoding: chunked" % (len(SMUGGLED) + 5),
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5",
+        b"Content-Length: 5\r\nContent-Length: %d" % (len(SMUGGLED) + 5),
+        b"Content-Length: 5, %d" % (len(SMUGGLED) + 5),
+        b"Content-Length: +5",
+        b"Content-Length : 5",
+        b"Transfer-Encoding : chunked",
+        b"Transfer-Encoding: chunked, identity",
+        b"Transfer-Encoding: xchunked",
+        b"Transfer-Encoding:\x0bchunked",
+        b"X: y\r\n Transfer-Encoding: chunked",
+        b"X: y\nTransfer-Encoding: chunked",
+        b"X: y\rTransfer-Encoding: chunked",
+        b"X: y\0",
+        b"X y: z",
+        b"Connection: content-length\r\nContent-Length: 5",
+        b"Connection: transfer-encoding\r\nTransfer-Encoding: chunked",
+        b"Upgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Key: a\r\nContent-Length: 5",
+    ],
+)
+def test_smuggle_a_second_request_to_a_backend(head: bytes) -> None:
+    """The backend sees the requests that the Ingress sees, on connections of which each has a known end."""
+    paths: list[str] = []
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        await request.read()
+        paths.append(request.path)
+        return web.Response(text="ok")
+
+    async def test(lab: World) -> None:
+        async with backend(handler) as port:
+            await routed(lab, port)
+            request = b"POST /first HTTP/1.1\r\nHost: web.example\r\n" + head + b"\r\n\r\n"
+            answer = await lab.raw(request + b"0\r\n\r\n" + SMUGGLED)
+            seen = answer.count(b"HTTP/1.1 200")
+            assert len(paths) == seen
+            assert paths[:1] in ([], ["/first"])
+
+    run(test)
+
+
 def key_pair(name: str) -> KeyPair:
     now = time.time()
     return issue(make_ca("ca", now=now), SigningRequest(common_name=name, dns_names=[name], is_server=True), now=now)

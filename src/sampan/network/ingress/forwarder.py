@@ -94,7 +94,8 @@ class IngressForwarder:
         if not addresses:
             log.debug("Ingress %s: service %s has no ready endpoints", route.ingress, route.backend.service)
             return error_page(503)
-        if handshake.is_websocket(lambda name: request.headers.getall(name, [])):
+        is_websocket = handshake.is_websocket(lambda name: request.headers.getall(name, []))
+        if is_websocket and not request.body_exists:  # a backend would wait for the body
             return await self._tunnel(request, side, target, addresses)
         return await self._forward(request, side, target, addresses)
 
