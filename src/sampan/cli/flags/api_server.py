@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
-
 from sampan.api import runtime_config
 from sampan.apiserver.admission.configuration import ConfigurationError, Configurations, read_configurations
 from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
@@ -199,14 +197,14 @@ _FLAGS = (
         name="--default-not-ready-toleration-seconds",
         help="How many seconds pods that do not say otherwise stay on a node that is not ready.",
         default=TolerationDefaults().not_ready_s,
-        type=click.IntRange(-(2**63), 2**63 - 1),
+        type=parsers.Int64(),
         metavar="N",
     ),
     Flag(
         name="--default-unreachable-toleration-seconds",
         help="How many seconds pods that do not say otherwise stay on a node that cannot be reached.",
         default=TolerationDefaults().unreachable_s,
-        type=click.IntRange(-(2**63), 2**63 - 1),
+        type=parsers.Int64(),
         metavar="N",
     ),
     Flag(

@@ -53,12 +53,14 @@ FLAGS = (
         help="Number of events that may wait for the audit webhook; further ones are dropped and counted.",
         default=10_000,
         type=click.IntRange(1),
+        metavar="N",
     ),
     Flag(
         name="--audit-webhook-batch-max-size",
         help="Largest number of events in a batch for the audit webhook.",
         default=400,
         type=click.IntRange(1),
+        metavar="N",
     ),
     Flag(
         name="--audit-webhook-batch-max-wait",
@@ -77,12 +79,14 @@ FLAGS = (
         help="Largest average number of batches per second for the audit webhook.",
         default=10.0,
         type=click.FloatRange(0, min_open=True),
+        metavar="N",
     ),
     Flag(
         name="--audit-webhook-batch-throttle-burst",
         help="Number of batches that may be sent to the audit webhook at once if none was sent for a while.",
         default=15,
         type=click.IntRange(1),
+        metavar="N",
     ),
     Flag(
         name="--audit-webhook-initial-backoff",

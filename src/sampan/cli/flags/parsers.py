@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from sampan.api import durations
 from sampan.apiserver.authn.static_tokens import TokenFileError, read_user_file
@@ -16,6 +18,16 @@ if TYPE_CHECKING:
     from sampan.apiserver.audit.policy import AuditPolicy
     from sampan.machinery.client.access import Access
     from sampan.storage.encryption import Encryption
+
+
+class Int64(click.types.IntParamType):
+    """A flag with a 64-bit integer. Unlike that of click.IntRange, its help does not show the limits."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not -(2**63) <= number < 2**63:
+            self.fail(f"{value!r} is not a 64-bit integer.", param, ctx)
+        return number
 
 
 def words(flag: str, text: str) -> list[str]:

@@ -99,7 +99,7 @@ _BY_COMPONENT = {
     "kubelet": _COMMON | _KUBELET,
     "kube-proxy": _COMMON | {"boot-id-file", "machine-id-file"},
 }
-_DEFAULTS_ONLY = {
+_DEFAULTS_ONLY: dict[str, dict[str, tuple[str, ...]]] = {
     "kube-apiserver": {
         "egress-selector-config-file": ("",), "kubernetes-service-node-port": ("0",),
         "max-connection-bytes-per-sec": ("0",), "service-account-signing-endpoint": ("",),
