@@ -9,8 +9,14 @@ from sampan.api.quantity import parse
 from sampan.api.types.apps_v1 import Deployment
 from sampan.api.types.core_v1 import ConfigMap, Pod, ResourceQuota, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.resource_quota.controller import LISTED_S, SETTLE_S, ResourceQuotaController
-from sampan.controllers.resource_quota.recount import counted_resources, status_for, usage_of
+from sampan.controllers.resource_quota.controller import (
+    LISTED_S,
+    SETTLE_S,
+    ResourceQuotaController,
+    counted_resources,
+    status_for,
+    usage_of,
+)
 from sampan.machinery import errors
 from sampan.machinery.client.options import Delete
 from sampan.machinery.quota import evaluator_of

@@ -22,7 +22,6 @@ from sampan.runtimes import contract, labels
 from sampan.runtimes.background import Background
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
 from sampan.runtimes.contract import ImageInfo, PodCallback, PodReport, Pulled, RuntimeFailure
-from sampan.runtimes.cpu_rates import CpuRates
 from sampan.runtimes.images import host
 from sampan.runtimes.images.bundles import Bundle
 from sampan.runtimes.images.credentials import Credentials, Keyring
@@ -31,6 +30,7 @@ from sampan.runtimes.images.reference import BadReference, ImageReference, parse
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, PodTable
 from sampan.runtimes.records import SandboxConfigs
+from sampan.runtimes.usage import CpuRates
 
 log = logging.getLogger(__name__)
 

@@ -19,10 +19,16 @@ A pending write, and the rule that decides whether it may be committed.
 The keys that start with a prefix, as a half-open range in byte order.
 
 Python compares strings by code point, which is the byte order of their UTF-8 encoding, so that ranges can be computed
-on strings."""
+on strings.
+
+`WrappedBackend` is the base of backends that show the values of another backend in another form. Keys, revisions and
+the order of events are those of the inner backend, so that everything that does not concern values is passed on.
+"""
+
+from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 from msgspec import Struct
 
@@ -34,7 +40,7 @@ class StorageError(Exception):
 class StoreConflict(StorageError):
     """A compare-and-swap failed; `current` is the current entry, or None if the key does not exist."""
 
-    def __init__(self, key: str, current: "KeyValue | None") -> None:
+    def __init__(self, key: str, current: KeyValue | None) -> None:
         super().__init__(f"{key}: is at revision {current.revision if current else 0}")
         self.key, self.current = key, current
 
@@ -132,7 +138,7 @@ class StoreWatch(Protocol):
     other watches are not affected.
     """
 
-    async def __aenter__(self) -> "StoreWatch": ...
+    async def __aenter__(self) -> StoreWatch: ...
     async def __aexit__(self, *exc: object) -> None: ...
     def __aiter__(self) -> AsyncIterator[Batch]: ...
 
@@ -144,7 +150,7 @@ class StoreWatch(Protocol):
 
 
 class Backend(Protocol):
-    async def __aenter__(self) -> "Backend":
+    async def __aenter__(self) -> Backend:
         """Open the store and start its tasks."""
 
     async def __aexit__(self, *exc: object) -> None:
@@ -249,3 +255,46 @@ def prefix_end(prefix: str) -> str | None:
         return None
     after = ord(kept[-1]) + 1
     return kept[:-1] + chr(_SURROGATES.stop if after in _SURROGATES else after)
+
+
+class WrappedBackend:
+    def __init__(self, inner: Backend) -> None:
+        self._inner = inner
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._inner.__aexit__(*exc)
+
+    async def count(self, prefix: str) -> int:
+        return await self._inner.count(prefix)
+
+    async def current_revision(self) -> int:
+        return await self._inner.current_revision()
+
+    async def replay_start(self, revisions: int) -> int:
+        return await self._inner.replay_start(revisions)
+
+    async def compact(self, revision: int) -> None:
+        await self._inner.compact(revision)
+
+    @property
+    def compacted_revision(self) -> int:
+        return self._inner.compacted_revision
+
+    async def size(self) -> int:
+        return await self._inner.size()
+
+    @property
+    def is_shared(self) -> bool:
+        return self._inner.is_shared
+
+    @property
+    def kind(self) -> str:
+        return self._inner.kind
+
+    @property
+    def write_failure(self) -> str:
+        return self._inner.write_failure

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.autoscaling.metrics import MetricsUnavailable, PodMetric
-from sampan.controllers.autoscaling.pod_groups import Warmup, grouped
 from sampan.controllers.autoscaling.replicas import (
     Situation,
     Tolerances,
+    Warmup,
     by_average,
     by_utilization,
     by_value,
     by_value_per_pod,
+    grouped,
 )
 from tests.controllers.autoscaling.pod_metrics import NOW, pod
 

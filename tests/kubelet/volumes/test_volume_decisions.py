@@ -30,7 +30,7 @@ from sampan.kubelet.volumes.plugins import host_path, iscsi
 from sampan.kubelet.volumes.plugins.api_objects import nested_mount_points
 from sampan.kubelet.volumes.plugins.empty_dir import memory_size, page_size
 from sampan.kubelet.volumes.plugins.projected import joined_certificates, pod_user
-from sampan.kubelet.volumes.tokens import renewal
+from sampan.kubelet.volumes.volume_host import renewal
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.safe_paths import UnsafePath
 

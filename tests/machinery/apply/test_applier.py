@@ -6,7 +6,7 @@ import pytest
 
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery import errors
-from sampan.machinery.apply.last_applied import ANNOTATION
+from sampan.machinery.apply.field_manager import ANNOTATION
 from tests.machinery.apply.widgets import BEFORE, NOW, entry, managers, owned, widget, with_spec
 
 Entries = list[ManagedFieldsEntry]

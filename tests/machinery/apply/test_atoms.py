@@ -7,7 +7,7 @@ import pytest
 from sampan.api import schemas
 from sampan.api.schema import from_openapi
 from sampan.machinery.apply.atoms import DEDUCED, MISSING, UNTYPED, Atom, of
-from sampan.machinery.apply.schema_changes import reconciled, with_named_fields
+from sampan.machinery.apply.field_sets import reconciled, with_named_fields
 from tests.machinery.apply.widgets import SPEC, TEXT, keyed, record
 
 

@@ -9,8 +9,8 @@ pytest.register_assert_rewrite("sampan.testing.backend_conformance")
 
 from sampan.machinery.clock import VirtualClock  # noqa: E402
 from sampan.storage.encryption import EncryptingBackend, Values  # noqa: E402
+from sampan.storage.encryption.backend import IDENTITY, key  # noqa: E402
 from sampan.storage.encryption.ciphers import CIPHERS  # noqa: E402
-from sampan.storage.encryption.values import IDENTITY, key  # noqa: E402
 from sampan.storage.memory import MemoryBackend  # noqa: E402
 from sampan.storage.sqlite import SqliteBackend  # noqa: E402
 from sampan.testing.backend_conformance import CHECKS, BackendSubject, Check, run  # noqa: E402

@@ -15,7 +15,7 @@ from msgspec import Raw, json
 from sampan.api import limits, quantity, times
 from sampan.api.codec.errors import DecodeError
 from sampan.api.codec.parsed import Decimal, Pairs, plain, spelled, text
-from sampan.api.go_compat import base64_errors, gotext, gotypes
+from sampan.api.go_compat import conversion_errors, gotext
 from sampan.api.schema import Schema
 
 _RAW = ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", "io.k8s.apimachinery.pkg.runtime.RawExtension")
@@ -30,7 +30,7 @@ def decode(value: Any, schema: Schema) -> tuple[Any, list[str]]:
     """Return the plain value of a parsed or plain value, and the strict errors. Raise DecodeError for a wrong type."""
     reader = _Reader()
     try:
-        decoded = reader.read(value, schema, gotypes.name_of(schema), _NOTHING)
+        decoded = reader.read(value, schema, conversion_errors.name_of(schema), _NOTHING)
     except RecursionError:
         raise DecodeError("exceeded max depth") from None
     if reader.error_message is not None:
@@ -85,8 +85,8 @@ class _Reader:
             keys.add(key)
             self.struct = name
             depth = len(self.fields)
-            self.fields.extend(gotypes.field_path(schema.name, key))
-            self._put(out, key, item, child, gotypes.type_of(schema.name, key, child))
+            self.fields.extend(conversion_errors.field_path(schema.name, key))
+            self._put(out, key, item, child, conversion_errors.type_of(schema.name, key, child))
             del self.fields[depth:]
         self.struct = outer
         return out
@@ -105,7 +105,7 @@ class _Reader:
             return self._wrong(kind(value), go_type)
         out: dict[str, Any] = old if isinstance(old, dict) else {}
         keys: set[str] = set()
-        inner = gotypes.element(go_type, child)
+        inner = conversion_errors.element(go_type, child)
         for key, item in _pairs(value):
             key = text(key)
             if key in keys:
@@ -119,7 +119,7 @@ class _Reader:
     def _list(self, value: Any, child: Schema, go_type: str, old: Any) -> Any:
         if not isinstance(value, list) or isinstance(value, Pairs):
             return self._wrong(kind(value), go_type)
-        inner, out = gotypes.element(go_type, child), []
+        inner, out = conversion_errors.element(go_type, child), []
         before = old if isinstance(old, list) else []
         for index, item in enumerate(value):
             self.path.append(f"[{index}]")
@@ -133,7 +133,7 @@ class _Reader:
         self.silent += 1
         try:
             if isinstance(value, Pairs | dict):
-                props = Schema(type="object", name=gotypes.JSON_SCHEMA_PROPS, properties=schema.properties)
+                props = Schema(type="object", name=conversion_errors.JSON_SCHEMA_PROPS, properties=schema.properties)
                 return self._struct(value, props, go_type, _NOTHING)
             if isinstance(value, list) and schema.items is not None:
                 return self._list(value, schema.items, go_type, _NOTHING)
@@ -175,7 +175,7 @@ class _Reader:
         return value if isinstance(value, int) and value in fits else self._wrong(f"number {spelled(value)}", go_type)
 
     def _bytes(self, value: str) -> Any:
-        error = base64_errors.error_message(value)
+        error = conversion_errors.error_message(value)
         if error is not None:
             self.error_message = self.error_message or error
         return _NOTHING if error else re.sub(r"[\r\n]", "", value)

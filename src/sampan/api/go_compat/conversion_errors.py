@@ -1,22 +1,32 @@
-"""The error messages of Go's `runtime.DefaultUnstructuredConverter`, which decodes the results of strategic merge
-patches and applies: they say less than those of a JSON decoder, and never where the error is."""
+"""The error messages of Go's decoders.
+
+`runtime.DefaultUnstructuredConverter` decodes the results of strategic merge patches and applies: its messages say less
+than those of a JSON decoder, and never where the error is. The type names in the errors of Go's JSON decoder are in
+data/gotypes.json, which is read on the first such error.
+"""
 
 from __future__ import annotations
 
 import re
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from sampan.api.go_compat import gotypes
+import msgspec
+
 from sampan.api.schema import Schema
 
 _KINDS: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "float64", list: "slice", dict: "map"}
 _NUMBERS = ("integer", "number")
+_BASE64 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+JSON_SCHEMA_PROPS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+PLAIN = {"string": "string", "boolean": "bool", "number": "float64"}
 
 
 def conversion_error(value: Any, schema: Schema, error: str) -> str:
     """Return the message for the first value of a wrong type. `error`, the error of the JSON decoder, is used only for
     types with their own unmarshaller (a quantity, a time)."""
-    message = _below(value, schema, gotypes.name_of(schema))
+    message = _below(value, schema, name_of(schema))
     return message or re.sub(r"Go struct field \S+ of type", "Go value of type", error)
 
 
@@ -39,7 +49,7 @@ def _struct(value: Any, schema: Schema) -> str | None:
     if not isinstance(value, dict):
         return f"cannot restore struct from: {_KINDS[type(value)]}"
     messages = (
-        _below(value[key], child, gotypes.type_of(schema.name, key, child))
+        _below(value[key], child, type_of(schema.name, key, child))
         for key, child in schema.properties.items()
         if key in value
     )
@@ -49,14 +59,14 @@ def _struct(value: Any, schema: Schema) -> str | None:
 def _map(value: Any, child: Schema, go_type: str) -> str | None:
     if not isinstance(value, dict):
         return f"cannot restore map from {_KINDS[type(value)]}"
-    inner = gotypes.element(go_type, child)
+    inner = element(go_type, child)
     return next((text for item in value.values() if (text := _below(item, child, inner))), None)
 
 
 def _list(value: Any, child: Schema, go_type: str) -> str | None:
     if not isinstance(value, list):
         return f"cannot restore slice from {_KINDS[type(value)]}"
-    inner = gotypes.element(go_type, child)
+    inner = element(go_type, child)
     return next((text for item in value if (text := _below(item, child, inner))), None)
 
 
@@ -84,3 +94,81 @@ def _go_kind(schema: Schema) -> str:
     if schema.type == "integer":
         return schema.format or "int64"
     return {"string": "string", "boolean": "bool", "number": "float64"}.get(schema.type, "interface")
+
+
+def error_message(value: str) -> str | None:
+    """Return Go's error message for a string that is not standard base64, or None if it is."""
+    at = _first_illegal(value.encode())
+    return None if at is None else f"illegal base64 data at input byte {at}"
+
+
+def _first_illegal(data: bytes) -> int | None:
+    """Return where Go's decoder stops: at an illegal byte, or at the start of an incomplete group of four."""
+    letters = [(index, byte) for index, byte in enumerate(data) if byte not in b"\r\n"]
+    for position, (index, byte) in enumerate(letters):
+        if byte == ord("="):
+            return _padding_error(data, letters[position:], position % 4)
+        if byte not in _BASE64:
+            return index
+    unfinished = len(letters) % 4
+    return len(data) - unfinished if unfinished else None
+
+
+def _padding_error(data: bytes, rest: list[tuple[int, int]], place: int) -> int | None:
+    """Return the position of an error from the first = on, which is at index `place` of its group."""
+    if place < 2:
+        return rest[0][0]
+    if place == 2:
+        if len(rest) == 1:
+            return len(data)
+        if rest[1][1] != ord("="):
+            return rest[1][0] - 1
+        rest = rest[1:]
+    return rest[1][0] if len(rest) > 1 else None
+
+
+class _StructFacts(msgspec.Struct):
+    types: dict[str, str] = {}
+    via: dict[str, str] = {}
+
+
+@cache
+def _facts() -> dict[str, _StructFacts]:
+    data = (Path(__file__).parent.parent / "data/gotypes.json").read_bytes()
+    return msgspec.json.decode(data, type=dict[str, _StructFacts])
+
+
+_NONE = _StructFacts()
+
+
+def name_of(schema: Schema) -> str:
+    """Return `v1.Pod` for `io.k8s.api.core.v1.Pod`; the plain type for a schema without a name."""
+    if not schema.name:
+        return _plain(schema)
+    return ".".join(schema.name.split(".")[-2:])
+
+
+def type_of(definition: str, field: str, schema: Schema) -> str:
+    """Return the Go type of a struct's field, such as `[]v1.Container`."""
+    return _facts().get(definition, _NONE).types.get(field) or _plain(schema)
+
+
+def field_path(definition: str, field: str) -> list[str]:
+    """Return the field, preceded by the embedded structs that contain it."""
+    via = _facts().get(definition, _NONE).via.get(field)
+    return [*via.split("."), field] if via else [field]
+
+
+def element(go_type: str, schema: Schema) -> str:
+    """Return the element type of a list or map type in Go's notation."""
+    if go_type.startswith(("[]", "map[")):
+        return go_type.split("]", 1)[1].lstrip("*")
+    return name_of(schema)
+
+
+def _plain(schema: Schema) -> str:
+    if schema.type == "integer":
+        return schema.format or "int64"
+    if schema.format == "byte":
+        return "[]uint8"
+    return PLAIN.get(schema.type, "interface {}")

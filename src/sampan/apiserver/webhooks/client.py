@@ -2,6 +2,8 @@
 
 Connections are kept and shared by webhooks with equal CA bundles. A service is reached at the address of one of its
 endpoints, because cluster IPs are routed on nodes only, and the API server need not be on a node.
+
+The Protocols describe where a webhook is, as admissionregistration.k8s.io and apiextensions.k8s.io do.
 """
 
 from __future__ import annotations
@@ -11,14 +13,13 @@ import posixpath
 import ssl
 from collections import OrderedDict
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from yarl import URL
 
 from sampan.api import limits
 from sampan.apiserver.proxy.locations import Location
-from sampan.apiserver.webhooks.client_config import CallableWebhook, WebhookService
 from sampan.machinery import errors
 from sampan.machinery.client.access import verifying_context
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.proxy.kubelets import Kubelets
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.webhooks.connections import KeptConnections
+
 
 _HTTPS = 443
 _HEADERS = "Content-Type: application/json\r\nAccept: application/json\r\nUser-Agent: sampan\r\n"
@@ -163,3 +165,30 @@ def _url_of(config: CallableWebhook, timeout_s: float) -> str:
         parts = urlsplit(config.url or "")
         host, path = parts.netloc, parts.path
     return f"https://{host}{posixpath.normpath('/' + path.lstrip('/'))}?timeout={timeout_s:g}s"
+
+
+class WebhookService(Protocol):
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> str | None: ...
+    @property
+    def port(self) -> int | None: ...
+
+
+class WebhookLocation(Protocol):
+    """A URL or a service."""
+
+    @property
+    def url(self) -> str | None: ...
+    @property
+    def service(self) -> WebhookService | None: ...
+
+
+class CallableWebhook(WebhookLocation, Protocol):
+    """A location with the CA certificates that sign its certificate."""
+
+    @property
+    def caBundle(self) -> bytes: ...

@@ -12,8 +12,8 @@ from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.autoscaling.behavior import Recommendations
 from sampan.controllers.autoscaling.metrics import ApiMetrics, MetricsSource
-from sampan.controllers.autoscaling.pod_groups import Warmup
 from sampan.controllers.autoscaling.reconciler import AutoscalerConfig, AutoscalerReconciler, Means, Memory
+from sampan.controllers.autoscaling.replicas import Warmup
 from sampan.controllers.autoscaling.target import ScaleKinds
 from sampan.controllers.descriptor import ControllerContext
 from sampan.machinery import errors

@@ -26,8 +26,7 @@ from sampan.api.types.autoscaling_v2 import (
 from sampan.api.types.meta_v1 import LabelSelector
 from sampan.controllers.autoscaling import replicas as r
 from sampan.controllers.autoscaling.metrics import MetricsSource, MetricsUnavailable
-from sampan.controllers.autoscaling.pod_groups import MEMORY
-from sampan.controllers.autoscaling.replicas import ReplicaEstimate, Situation
+from sampan.controllers.autoscaling.replicas import MEMORY, ReplicaEstimate, Situation
 
 
 @dataclass(frozen=True, slots=True)

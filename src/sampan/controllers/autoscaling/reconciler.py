@@ -19,9 +19,8 @@ from sampan.api.types.autoscaling_v2 import (
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.autoscaling.behavior import Recommendations, ScaleEvents, with_rules, without_rules
 from sampan.controllers.autoscaling.metrics import MetricsSource
-from sampan.controllers.autoscaling.pod_groups import Warmup
 from sampan.controllers.autoscaling.proposals import MetricEvaluator, MetricFailure, Proposal
-from sampan.controllers.autoscaling.replicas import Situation, Tolerances
+from sampan.controllers.autoscaling.replicas import Situation, Tolerances, Warmup
 from sampan.controllers.autoscaling.target import ScaleKinds, ScaleTarget, UnknownKind
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed

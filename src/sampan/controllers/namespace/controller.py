@@ -8,7 +8,7 @@ from sampan.api import times
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.controllers.descriptor import ControllerContext
-from sampan.controllers.namespace import conditions, content
+from sampan.controllers.namespace import content
 from sampan.controllers.namespace.content import DeletionResult
 from sampan.controllers.namespaces import TERMINATING, namespace_name
 from sampan.machinery import errors
@@ -117,7 +117,7 @@ class NamespaceController:
                 continue
 
     async def _write_conditions(self, namespace: Namespace, outcome: DeletionResult) -> Namespace:
-        desired = conditions.updated(namespace.status.conditions, outcome, times.format_time(self._clock.now()))
+        desired = content.updated(namespace.status.conditions, outcome, times.format_time(self._clock.now()))
         if desired is None:
             return namespace
         changed = copy_of(namespace)

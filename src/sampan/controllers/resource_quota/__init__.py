@@ -1,4 +1,4 @@
 """resourcequota-controller, which keeps the usage in the status of each ResourceQuota up to date.
 
-The counterpart is `pkg/controller/resourcequota`. `recount` computes the status (pure); `controller` reads and writes.
+The counterpart is `pkg/controller/resourcequota`.
 """

@@ -1,10 +1,11 @@
-"""The controller, with one key per namespace."""
+"""The controller, with one key per namespace, and the computation of the status of a ResourceQuota, which is pure."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
+from sampan.api.quantity import Quantity, are_equal, parse
 from sampan.api.resource import Resource
 from sampan.api.semantics.pod_resources import Amounts, add
 from sampan.api.types.core_v1 import (
@@ -13,19 +14,12 @@ from sampan.api.types.core_v1 import (
     Pod,
     ReplicationController,
     ResourceQuota,
+    ResourceQuotaStatus,
     Secret,
     Service,
 )
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.namespaces import namespace_of
-from sampan.controllers.resource_quota.recount import (
-    GroupPlural,
-    counted_resources,
-    has_less,
-    is_same,
-    status_for,
-    usage_of,
-)
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Selection, resource_of
 from sampan.machinery.client.discovery import Discovery
@@ -33,7 +27,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.quota import evaluator_of
+from sampan.machinery.quota import Evaluator, count_name, evaluator_of, is_in_scope
 
 SETTLE_S = 2.0
 """Usage is lowered only if the quota has not changed for this many seconds: objects that admission has already charged
@@ -47,9 +41,14 @@ _EASY, _PER_OBJECT_S = 200, 0.001
 """Namespaces with more objects than this are recounted less often, with a pause of so many seconds per object."""
 _MEASURED = (Pod, Service, PersistentVolumeClaim, ResourceQuota)
 _COUNTED = (ConfigMap, Secret, ReplicationController)
-
 Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
 """Return all resources, and the discovery failure (empty if there was none)."""
+GroupPlural = tuple[str, str]
+_BASIC = (
+    *(("", "pods"), ("", "services"), ("", "persistentvolumeclaims"), ("", "configmaps"), ("", "secrets")),
+    *(("", "replicationcontrollers"), ("", "resourcequotas")),
+)
+_COUNT = "count/"
 
 
 class ResourceQuotaController:
@@ -145,3 +144,62 @@ class ResourceQuotaController:
 def make(context: ControllerContext) -> ResourceQuotaController:
     client = context.client
     return context.build(ResourceQuotaController, client=client, discover=Discovery(client).preferred)
+
+
+def counted_resources(quota: ResourceQuota, evaluator_of: Callable[[str, str], Evaluator | None]) -> set[GroupPlural]:
+    """Return the resources whose objects must be counted for this quota."""
+    hard = quota.spec.hard
+    resources = set()
+    for resource in _BASIC:
+        evaluator = evaluator_of(*resource)
+        if evaluator is not None and evaluator.names_in(hard):
+            resources.add(resource)
+    for name in hard:
+        if name.startswith(_COUNT):
+            plural, _, group = name.removeprefix(_COUNT).partition(".")
+            if evaluator_of(group, plural) is not None and count_name(group, plural) == name:
+                resources.add((group, plural))
+    return resources
+
+
+def usage_of(quota: ResourceQuota, evaluator: Evaluator, objects: Iterable[Any], now: float) -> Amounts:
+    """Return the usage of these objects, all of one resource, that the quota counts."""
+    names = evaluator.names_in(quota.spec.hard)
+    total = dict.fromkeys(names, Quantity())
+    for obj in objects:
+        if is_in_scope(quota, obj, evaluator.is_in):
+            usage = evaluator.usage(obj, now)
+            add(total, {name: usage[name] for name in names if name in usage})
+    return total
+
+
+def status_for(quota: ResourceQuota, counted: Amounts, *, may_lower: bool) -> ResourceQuotaStatus:
+    """Return the status for these counts.
+
+    Unless `may_lower`, usage is not reduced, since admission may have charged objects that are not stored yet.
+    Resources that could not be counted keep their last known usage.
+    """
+    old, used = quota.status.used, {}
+    for name in quota.spec.hard:
+        before, amount = old.get(name), counted.get(name)
+        if amount is None and before is None:
+            continue
+        if amount is None or (before is not None and _keeps(parse(before), amount, may_lower)):
+            used[name] = str(before)
+        else:
+            used[name] = str(amount)
+    return ResourceQuotaStatus(hard=dict(quota.spec.hard), used=used)
+
+
+def _keeps(before: Quantity, amount: Quantity, may_lower: bool) -> bool:
+    return amount == before or (amount < before and not may_lower)
+
+
+def is_same(resource_quota_status: ResourceQuotaStatus, other: ResourceQuotaStatus) -> bool:
+    return are_equal(resource_quota_status.hard, other.hard) and are_equal(resource_quota_status.used, other.used)
+
+
+def has_less(counted: Amounts, quota: ResourceQuota) -> bool:
+    """Whether the quota is charged for more than was counted."""
+    used = quota.status.used
+    return any(name in used and amount < parse(used[name]) for name, amount in counted.items())

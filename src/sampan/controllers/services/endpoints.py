@@ -9,8 +9,16 @@ from sampan.api.types.core_v1 import Endpoints, Pod, Service
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.namespaces import TERMINATING_CAUSE
-from sampan.controllers.services.pod_feed import Add, PodFeed, TriggerTimes
-from sampan.controllers.services.pods import HEADLESS, LAST_CHANGE, is_headless, pods_of, takes_pods
+from sampan.controllers.services.pods import (
+    HEADLESS,
+    LAST_CHANGE,
+    Add,
+    PodFeed,
+    TriggerTimes,
+    is_headless,
+    pods_of,
+    takes_pods,
+)
 from sampan.controllers.services.subsets import subsets_of, truncated
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of

@@ -16,10 +16,16 @@ from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each, raise_first
 from sampan.controllers.namespaces import is_namespace_terminating
-from sampan.controllers.services.pod_feed import Add
-from sampan.controllers.services.pods import IPV4, IPV6, LAST_CHANGE
-from sampan.controllers.services.slice_content import PortsKey, identity, ports_key
-from sampan.controllers.services.slice_objects import MANAGED_BY, SERVICE_NAME, name_prefix, service_keys
+from sampan.controllers.services.pods import IPV4, IPV6, LAST_CHANGE, Add
+from sampan.controllers.services.slice_content import (
+    MANAGED_BY,
+    SERVICE_NAME,
+    PortsKey,
+    identity,
+    name_prefix,
+    ports_key,
+    service_keys,
+)
 from sampan.controllers.services.subsets import repacked
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of

@@ -11,13 +11,16 @@ from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each, raise_first
 from sampan.controllers.namespaces import is_namespace_terminating
-from sampan.controllers.services.pod_feed import Add, PodFeed, TriggerTimes
-from sampan.controllers.services.pods import pods_of, takes_pods
-from sampan.controllers.services.slice_content import Content, Packing, desired_endpoints, families_of, pack
-from sampan.controllers.services.slice_objects import (
+from sampan.controllers.services.pods import Add, PodFeed, TriggerTimes, pods_of, takes_pods
+from sampan.controllers.services.slice_content import (
     MANAGER,
+    Content,
+    Packing,
     belongs_to_another,
+    desired_endpoints,
+    families_of,
     labels_of,
+    pack,
     service_keys,
     slice_of,
 )

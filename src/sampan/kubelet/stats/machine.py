@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sampan.runtimes.cpu_rates import CpuRates
+from sampan.runtimes.usage import CpuRates
 
 _PROC = Path("/proc")
 _KIB = 1024

@@ -36,10 +36,9 @@ from sampan.kubelet.volumes.state import (
     volumes_of_pod,
     volumes_with_object,
 )
-from sampan.kubelet.volumes.tokens import TokenManager
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.kubelet.volumes.volume_directories import VolumeDirectories
-from sampan.kubelet.volumes.volume_host import Layout, VolumeConfig, VolumeHost, happens_by, in_thread
+from sampan.kubelet.volumes.volume_host import Layout, TokenManager, VolumeConfig, VolumeHost, happens_by, in_thread
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, Selection

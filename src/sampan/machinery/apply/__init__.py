@@ -6,8 +6,8 @@ and `apimachinery/pkg/util/managedfields`: pure functions.
 - `atoms`, `items`: what a schema means for merging, the keys of list items, equality of values
 - `comparison`, `validation`, `merge`: the differences of two states, validation of an applied object, merging it into
   the live one
-- `managed`, `schema_changes`: metadata.managedFields, sets after a change of the schema
-- `updater`, `applier`, `last_applied`, `field_manager`: ownership after an update, ownership and object after an apply
+- `managed`: metadata.managedFields
+- `updater`, `applier`, `field_manager`: ownership after an update, ownership and object after an apply
   with its conflicts, migration from client-side apply, all of it for one kind and path
 
 Sets and values are never changed in place; results share parts with arguments. Requests, storage, typed objects and the

@@ -12,11 +12,10 @@ from sampan.api.go_compat import gotext
 from sampan.machinery import errors
 from sampan.machinery.apply import elements, items, sets
 from sampan.machinery.apply.atoms import Atom, Forms, MissingVersion
-from sampan.machinery.apply.field_sets import claimed
+from sampan.machinery.apply.field_sets import claimed, with_named_fields
 from sampan.machinery.apply.items import Misfit, equal
 from sampan.machinery.apply.managed import UPDATE, Claim, FieldOwner, Managed
 from sampan.machinery.apply.merge import merge
-from sampan.machinery.apply.schema_changes import with_named_fields
 from sampan.machinery.apply.sets import Fields, Path, is_member, shown_path
 from sampan.machinery.apply.updater import UNTRACKED, Filter, ObjectChange, yielded
 from sampan.machinery.apply.validation import check

@@ -1,6 +1,10 @@
 """The field manager of one kind and path: metadata.managedFields after a write, and the object after an apply.
 
 Values are complete objects in the path's version, without their managedFields, which are passed separately.
+
+Client-side `kubectl apply` stores the last applied object in an annotation. In a migration by `kubectl apply
+--server-side`, fields that still have the values in the annotation do not conflict, and the annotation is kept up to
+date.
 """
 
 from __future__ import annotations
@@ -9,23 +13,30 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+from sampan.api.codec import json
+from sampan.api.go_compat import gotext
 from sampan.api.resource import GroupVersionKind
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery import errors
-from sampan.machinery.apply import applier, last_applied, managed
+from sampan.machinery.apply import applier, managed, sets
 from sampan.machinery.apply.applier import Application, ApplyResult, Conflicts
-from sampan.machinery.apply.atoms import Forms
-from sampan.machinery.apply.field_sets import KnownSets
+from sampan.machinery.apply.atoms import Atom, Forms
+from sampan.machinery.apply.comparison import compare
+from sampan.machinery.apply.field_sets import KnownSets, claimed
 from sampan.machinery.apply.items import Misfit
 from sampan.machinery.apply.managed import APPLY, UPDATE, BadEntry, Managed
+from sampan.machinery.apply.sets import Fields
 from sampan.machinery.apply.updater import Filter, ObjectChange, update
 from sampan.machinery.apply.validation import check, validate_live
 
 UNKNOWN = "unknown"
 BEFORE_FIRST_APPLY = "before-first-apply"
-
 Value = dict[str, Any]
 Entries = Sequence[ManagedFieldsEntry]
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+MANAGER = "kubectl"
+"""The name of the field manager whose applies migrate an object from client-side apply."""
+_ANNOTATIONS_MOST = 256 * 1024
 
 
 class FieldManager:
@@ -99,9 +110,9 @@ class FieldManager:
         self._check_applied(applied)
         outcome = self._applied(applied, present, managers, manager, force, now)
         value = outcome.value
-        if manager == last_applied.MANAGER:
-            renewed = last_applied.renewed(present if value is None else value, applied)
-            value = renewed if renewed is not present else None
+        if manager == MANAGER:
+            latest = with_last_applied(present if value is None else value, applied)
+            value = latest if latest is not present else None
         return value, self.encoded(outcome.managed)
 
     def _as_found(self, live: Value, now: str) -> Managed:
@@ -122,11 +133,11 @@ class FieldManager:
             message = f"failed to create typed live object ({self.title(live)}): {details}" if details else str(misfit)
             raise errors.unexpected(message) from None
         except Conflicts as refused:
-            remaining: Conflicts | None = refused
-            if manager == last_applied.MANAGER:
-                remaining = last_applied.remaining(refused, live, self._version, self._forms.atom(self._version))
-            if remaining is not None:
-                raise applier.refusal(remaining) from None
+            conflicts: Conflicts | None = refused
+            if manager == MANAGER:
+                conflicts = conflicts_of_others(refused, live, self._version, self._forms.atom(self._version))
+            if conflicts is not None:
+                raise applier.refusal(conflicts) from None
         return self._application(applied, manager, True, now).to(live, owners)
 
     def _application(self, applied: Value, manager: str, force: bool, now: str) -> Application:
@@ -204,3 +215,53 @@ def _kind_text(value: Value) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def conflicts_of_others(conflicts: Conflicts, live: dict[str, Any], version: str, atom: Atom) -> Conflicts | None:
+    """Return the conflicts that do not stem from client-side apply; None if there are none."""
+    inherited = _inherited(live, version, atom)
+    if inherited is None:
+        return conflicts
+    others = [(owner, path) for owner, path in conflicts.conflicts if not sets.has(inherited, path)]
+    return Conflicts(others) if others else None
+
+
+def _inherited(live: dict[str, Any], version: str, atom: Atom) -> Fields | None:
+    """Return the fields of the annotation that have the same values in the live object."""
+    text = _annotations(live).get(ANNOTATION)
+    if not text:
+        return None
+    try:
+        value, _ = json.decode_any(text.encode())
+        if not isinstance(value, dict) or value.get("apiVersion") != version:
+            return None
+        check(value, atom)
+        comparison = compare(value, live, atom)
+    except (json.DecodeError, Misfit):
+        return None
+    changed = sets.union(sets.union(comparison.modified, comparison.added), comparison.removed)
+    return sets.difference(claimed(value, atom), changed)
+
+
+def with_last_applied(value: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
+    """Return the object with its annotation, if present, updated to the applied object. It is removed if it becomes too
+    large."""
+    annotations = _annotations(value)
+    if not annotations.get(ANNOTATION):
+        return value
+    annotations = {**annotations, ANNOTATION: gotext.json_text(_without_annotation(applied)) + "\n"}
+    if sum(len(key.encode()) + len(str(text).encode()) for key, text in annotations.items()) > _ANNOTATIONS_MOST:
+        del annotations[ANNOTATION]
+    return {**value, "metadata": {**value["metadata"], "annotations": annotations}}
+
+
+def _annotations(value: dict[str, Any]) -> dict[str, Any]:
+    return (value.get("metadata") or {}).get("annotations") or {}
+
+
+def _without_annotation(applied: dict[str, Any]) -> dict[str, Any]:
+    annotations = _annotations(applied)
+    if ANNOTATION not in annotations:
+        return applied
+    kept = {key: text for key, text in annotations.items() if key != ANNOTATION}
+    return {**applied, "metadata": {**applied["metadata"], "annotations": kept}}

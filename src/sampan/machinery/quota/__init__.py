@@ -1,8 +1,7 @@
 """Quota usage of objects, as in `pkg/quota/v1`: pure functions, for the admission plug-in that charges usage and the
 controller that recalculates it.
 
-`usage` measures objects, `scopes` decides which of them a quota applies to, and `evaluators` combines both per
-resource.
+`scopes` decides which objects a quota applies to, and `evaluators` measures them per resource.
 """
 
 from sampan.machinery.quota.evaluators import IGNORED, Evaluator, count_name, evaluator_of

@@ -12,10 +12,10 @@ from typing import Any
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract, labels
 from sampan.runtimes.contract import PodCallback, Usage
-from sampan.runtimes.cpu_rates import CpuRates
 from sampan.runtimes.cri import conversions
 from sampan.runtimes.cri.client import CriClient, CriError
 from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, ObservedSandbox, PodTable
+from sampan.runtimes.usage import CpuRates
 
 log = logging.getLogger(__name__)
 

@@ -13,14 +13,13 @@ from typing import Any
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract, labels
 from sampan.runtimes.contract import PodCallback, RuntimeFailure, Usage
-from sampan.runtimes.cpu_rates import CpuRates
 from sampan.runtimes.docker import conversions
 from sampan.runtimes.docker.client import DockerClient, DockerError, Query
 from sampan.runtimes.docker.logs import LogCopies
 from sampan.runtimes.network import PodNetwork
 from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, ObservedSandbox, PodTable
-from sampan.runtimes.pod_usage import pod_usage
 from sampan.runtimes.records import SandboxConfigs
+from sampan.runtimes.usage import CpuRates, pod_usage
 
 log = logging.getLogger(__name__)
 

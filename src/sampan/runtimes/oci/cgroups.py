@@ -9,9 +9,9 @@ from pathlib import Path
 
 from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import Usage
-from sampan.runtimes.cpu_rates import CpuRates
 from sampan.runtimes.images.mounts import written_bytes
 from sampan.runtimes.records import ContainerRecord
+from sampan.runtimes.usage import CpuRates
 
 _ROOT = Path("/sys/fs/cgroup")
 

@@ -45,11 +45,11 @@ from sampan.runtimes.oci.images import OciImages
 from sampan.runtimes.oci.spec import TTY_GROUP, Around, container_spec, linux_resources, user
 from sampan.runtimes.oci.users import identity
 from sampan.runtimes.pod_state import PodState
-from sampan.runtimes.pod_usage import pod_usage
 from sampan.runtimes.port_forward import connected
 from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.safe_paths import UnsafePath, read_file
 from sampan.runtimes.streams import ProcessStream
+from sampan.runtimes.usage import pod_usage
 
 _LATEST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
 

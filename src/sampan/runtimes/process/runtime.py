@@ -24,7 +24,6 @@ from sampan.runtimes.contract import (
     Unsupported,
     Usage,
 )
-from sampan.runtimes.cpu_rates import CpuRates
 from sampan.runtimes.images import host
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.monitor.client import MonitorError
@@ -33,6 +32,7 @@ from sampan.runtimes.pod_state import PodState
 from sampan.runtimes.port_forward import connected
 from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.streams import ProcessStream
+from sampan.runtimes.usage import CpuRates
 
 _KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
 """The environment variables that containers inherit from Sampan. Others are withheld, as they may contain tokens."""

@@ -1,17 +1,16 @@
 """Encryption at rest: values are encrypted before they are stored (compare `k8s.io/apiserver/pkg/storage/value`).
 
-`config` reads an EncryptionConfiguration, `values` encrypts and decrypts single values, `backend` wraps a whole store,
+`config` reads an EncryptionConfiguration, `backend` wraps a whole store and encrypts and decrypts its values,
 `ciphers` uses the libraries `cryptography` and PyNaCl. Nothing here logs a value or a key.
 """
 
-from sampan.storage.encryption.backend import EncryptingBackend
+from sampan.storage.encryption.backend import ENCRYPTED, EncryptingBackend, Values
 from sampan.storage.encryption.config import (
     ChangingEncryption,
     Encryption,
     EncryptionConfigError,
     read_encryption_config,
 )
-from sampan.storage.encryption.values import ENCRYPTED, Values
 
 __all__ = ["ENCRYPTED", "ChangingEncryption", "EncryptingBackend", "Encryption", "EncryptionConfigError", "Values"]
 __all__ += ["read_encryption_config"]

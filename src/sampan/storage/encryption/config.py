@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sampan.storage.encryption.backend import IDENTITY, EncryptionKey, Values, key
 from sampan.storage.encryption.ciphers import CIPHERS
-from sampan.storage.encryption.values import IDENTITY, EncryptionKey, Values, key
 
 _VERSION, _KIND = "apiserver.config.k8s.io/v1", "EncryptionConfiguration"
 _NO_API = frozenset({"apiserveripinfo", "serviceipallocations", "servicenodeportallocations"})

@@ -25,12 +25,11 @@ from sampan.storage.etcd.client import EtcdClient, Timeouts
 from sampan.storage.etcd.endpoints import EtcdEndpoints, Tls
 from sampan.storage.etcd.errors import EtcdError, FailureKind
 from sampan.storage.etcd.feed import EventFeed
-from sampan.storage.etcd.leases import Leases
 from sampan.storage.etcd.reader import EtcdReader, SharedRequest, compacted_at
 from sampan.storage.etcd.stream import WatchStream
 from sampan.storage.etcd.watch import EtcdWatch
 from sampan.storage.etcd.wire import Keys
-from sampan.storage.etcd.writer import EtcdWriter
+from sampan.storage.etcd.writer import EtcdWriter, Leases
 
 
 @asynccontextmanager

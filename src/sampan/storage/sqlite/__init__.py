@@ -15,8 +15,7 @@ The driver is that of the standard library. apsw took a tenth less CPU in group 
 instead of 23.5 µs per write of 1 KB, 26.9 instead of 29.5 µs for 3.5 KB), too little to justify another dependency.
 """
 
-from sampan.storage.sqlite.backend import SqliteBackend, SqliteConfig
-from sampan.storage.sqlite.owner import InUse
+from sampan.storage.sqlite.backend import InUse, SqliteBackend, SqliteConfig
 from sampan.storage.sqlite.schema import FormatError
 
 __all__ = ["FormatError", "InUse", "SqliteBackend", "SqliteConfig"]

@@ -4,7 +4,7 @@ from typing import Any
 
 from sampan.api.schema import from_openapi
 from sampan.apiserver.registry.custom.rules import RuleValidator
-from sampan.apiserver.registry.custom.schema_checks import UNCORRELATED
+from sampan.apiserver.registry.custom.value_checks import UNCORRELATED
 
 
 def _messages(schema: dict[str, Any], value: Any, old: Any = UNCORRELATED) -> list[str]:

@@ -13,8 +13,7 @@ from typing import Any, Final
 from sampan.api.codec.protobuf import stores
 from sampan.api.codec.protobuf.leaves import LEAVES, RAW_EXTENSION, checked_json, raw_json
 from sampan.api.codec.protobuf.stores import Budget, JsonObject, Read, Store
-from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, Table
-from sampan.api.codec.protobuf.unions import union_of
+from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, Table, union_of
 from sampan.api.codec.protobuf.wire import (
     BYTES,
     FIXED64,

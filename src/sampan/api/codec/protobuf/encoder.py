@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sampan.api.codec.protobuf.leaves import LEAVES
-from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, Table
-from sampan.api.codec.protobuf.unions import Union, union_of
+from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, Table, Union, union_of
 from sampan.api.codec.protobuf.wire import BYTES, FIXED64, VARINT, ProtobufError, delimited, tag_bytes, varint
 
 JsonObject = dict[str, Any]

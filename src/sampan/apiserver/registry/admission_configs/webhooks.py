@@ -30,7 +30,7 @@ from sampan.apiserver.registry.validation import (
     validate_unique,
 )
 from sampan.apiserver.tables.columns import AGE, NAME
-from sampan.apiserver.webhooks.client_config import WebhookLocation, WebhookService
+from sampan.apiserver.webhooks.client import WebhookLocation, WebhookService
 from sampan.machinery.cel.admission import match_condition_environment
 
 _KNOWN = ("v1", "v1beta1")

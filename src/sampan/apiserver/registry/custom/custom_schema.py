@@ -15,8 +15,8 @@ from sampan.api.field_errors import FieldError
 from sampan.api.schema import Schema, from_openapi
 from sampan.apiserver.registry.custom.list_types import validate_embedded, validate_list_types
 from sampan.apiserver.registry.custom.rules import RuleValidator
-from sampan.apiserver.registry.custom.schema_checks import UNCORRELATED
 from sampan.apiserver.registry.custom.schema_validator import SchemaValidator
+from sampan.apiserver.registry.custom.value_checks import UNCORRELATED
 
 
 class CompiledSchema:

@@ -16,8 +16,17 @@ from typing import Any, Protocol
 from sampan.api.codec import fields
 from sampan.api.codec import json as json_codec
 from sampan.api.schema import SchemaSource
-from sampan.storage.backend import Backend, Batch, KeyValue, OnBatch, StoreConflict, StoreEvent, StorePage, StoreWatch
-from sampan.storage.wrapped_backend import WrappedBackend
+from sampan.storage.backend import (
+    Backend,
+    Batch,
+    KeyValue,
+    OnBatch,
+    StoreConflict,
+    StoreEvent,
+    StorePage,
+    StoreWatch,
+    WrappedBackend,
+)
 
 Value = dict[str, Any]
 

@@ -1,25 +1,19 @@
 """Checks of the keywords for single values: types, strings, formats, numbers and enums.
 
 Each function returns the checks that a schema needs, which are none for most keywords.
+
+The signature of all checks, the errors that they collect and the equality of JSON values are here too;
+`schema_validator` has the checks of lists, objects, anyOf, oneOf, allOf and not, and compiles them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
 from sampan.apiserver.registry.custom.formats import format_check
-from sampan.apiserver.registry.custom.schema_checks import (
-    NO_PATH,
-    Errors,
-    Part,
-    Source,
-    general_error,
-    invalid,
-    is_same,
-)
 from sampan.machinery.patterns import Pattern, PatternError, compile_pattern
 
 _TYPES: Final[Mapping[type, str]] = {
@@ -30,6 +24,11 @@ _TYPES: Final[Mapping[type, str]] = {
     int: "integer",
     float: "number",
 }
+Source = Mapping[str, Any]
+UNCORRELATED: Final = object()
+"""The old value of a part that did not exist before, or for which it is unknown which old part it was."""
+NO_PATH: Final = "<nil>"
+"""The path of an error that is about no field."""
 
 
 def unrestricted_type(source: Source, types: tuple[str, ...]) -> type | None:
@@ -237,3 +236,51 @@ def _is_equal(value: Any, allowed: Any) -> bool:
     """Whether a value equals one of an enum; numbers are compared by value."""
     is_number = type(value) in (int, float) and type(allowed) in (int, float)
     return bool(value == allowed) if is_number else is_same(value, allowed)
+
+
+class Errors(list[FieldError]):
+    """The errors of one value, and how many alternatives of combinations may still be checked."""
+
+    __slots__ = ("budget",)
+
+    def __init__(self, budget: list[int]) -> None:
+        super().__init__()
+        self.budget = budget
+
+    def spend(self) -> None:
+        """Count one alternative. Only combinations can take longer than the size of an object allows for, because each
+        value is checked against all of them."""
+        self.budget[0] -= 1
+        if self.budget[0] < 0:
+            raise TooManyAlternatives
+
+
+class TooManyAlternatives(Exception):
+    """The value has to be checked against too many schemas."""
+
+
+Check = Callable[[Any, Any, str, Errors], int]
+"""Checks a value, given the value before (or `UNCORRELATED`) and its path, and adds errors. It returns how many schemas
+the value was checked against, by which the best alternative of anyOf and oneOf is chosen."""
+Part = Callable[[Any, str, Errors], None]
+"""Checks one keyword of a value."""
+
+
+def is_same(left: Any, right: Any) -> bool:
+    """Whether two JSON values are equal, also in type: 1 is neither 1.0 nor true."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(is_same(value, right[key]) for key, value in left.items())
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(is_same, left, right))
+    return bool(left == right)
+
+
+def invalid(path: str, value: Any, message: str) -> FieldError:
+    return FieldError.invalid(path or NO_PATH, value, f"{path} in body {message}")
+
+
+def general_error(message: str) -> FieldError:
+    """Return an error that kube-apiserver reports without a field."""
+    return FieldError.invalid(NO_PATH, "", message)

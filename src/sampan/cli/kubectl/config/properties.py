@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sampan.api.go_compat import base64_errors
+from sampan.api.go_compat import conversion_errors
 from sampan.cli.kubectl.command import KubectlCommand
 from sampan.cli.kubectl.config.files import ConfigFiles, Entry, usage_failure
 from sampan.cli.kubectl.errors import KubectlError
@@ -112,7 +112,7 @@ def _value(section: str, field: str, value: str, is_raw: bool) -> Any:
         return value
     if is_raw:
         return base64.b64encode(value.encode()).decode()
-    if (message := base64_errors.error_message(value)) is not None:
+    if (message := conversion_errors.error_message(value)) is not None:
         raise KubectlError(f"error decoding input value: {message}")
     return value
 

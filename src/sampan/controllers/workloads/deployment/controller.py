@@ -13,9 +13,8 @@ from sampan.api.types.core_v1 import Pod
 from sampan.controllers.namespaces import is_namespace_terminating
 from sampan.controllers.ownership import ClaimControl, Expectations, OwnerIndex, candidates, claim
 from sampan.controllers.ownership.adoption import by_controller_or_orphan, selector_or_nothing
-from sampan.controllers.workloads.deployment.decision import RolloutStep, decide
+from sampan.controllers.workloads.deployment.decision import Rollback, RolloutStep, decide
 from sampan.controllers.workloads.deployment.replicasets import RECREATE, deadline_s, is_same_template, size
-from sampan.controllers.workloads.deployment.rollback import Rollback
 from sampan.controllers.workloads.deployment.status import (
     CREATE_ERROR,
     PROGRESSING,

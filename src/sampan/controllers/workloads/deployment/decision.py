@@ -1,4 +1,7 @@
-"""The decision about a Deployment. Pure: `decide` maps it and its ReplicaSets to one step."""
+"""The decision about a Deployment. Pure: `decide` maps it and its ReplicaSets to one step.
+
+A rollback to an older template is requested by the annotation that replaces the field of older API versions.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -9,15 +12,21 @@ from sampan.api.go_compat.gotext import quote
 from sampan.api.semantics.conditions import TRUE, find_condition
 from sampan.api.times import format_time
 from sampan.api.types.apps_v1 import Deployment, DeploymentStatus, ReplicaSet
-from sampan.api.types.core_v1 import Pod
+from sampan.api.types.core_v1 import Pod, PodTemplateSpec
 from sampan.controllers.workloads.deployment.replicasets import (
+    HASH_LABEL,
+    NOT_COPIED,
     RECREATE,
     REVISION,
+    ROLLBACK_TO,
     ReplicaSets,
     age_key,
     deadline_s,
+    is_same_template,
+    last,
     max_revision,
     new_replica_set,
+    number,
     revision_history_limit,
     revision_of,
     size,
@@ -25,7 +34,6 @@ from sampan.controllers.workloads.deployment.replicasets import (
     total_replicas,
     update_annotations,
 )
-from sampan.controllers.workloads.deployment.rollback import Rollback, rollback, rollback_revision
 from sampan.controllers.workloads.deployment.rollout import (
     has_old_pods,
     is_scaling,
@@ -47,9 +55,61 @@ from sampan.controllers.workloads.deployment.status import (
     set_deployment_condition,
     with_conditions,
 )
+from sampan.machinery.events import NORMAL, WARNING
 
 PodsOf = Callable[[Sequence[ReplicaSet]], Iterable[Pod]]
 """Return the pods of these ReplicaSets."""
+NOT_FOUND, UNCHANGED = "DeploymentRollbackRevisionNotFound", "DeploymentRollbackTemplateUnchanged"
+DONE = "DeploymentRollback"
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    deployment: Deployment
+    """The Deployment to write, without the annotation that requested the rollback."""
+    type: str
+    reason: str
+    message: str
+
+
+def rollback_revision(deployment: Deployment) -> int | None:
+    """Return the revision to roll back to (0 means the previous one), or None if none is requested."""
+    return number(deployment.metadata.annotations.get(ROLLBACK_TO, ""))
+
+
+def rollback(deployment: Deployment, sets: ReplicaSets) -> Rollback:
+    revision = rollback_revision(deployment) or last(sets.all)
+    if not revision:
+        return Rollback(_cleared(deployment), WARNING, NOT_FOUND, "Unable to find last revision.")
+    target = next((rs for rs in sets.all if revision_of(rs) == revision), None)
+    if target is None:
+        return Rollback(_cleared(deployment), WARNING, NOT_FOUND, "Unable to find the revision to rollback to.")
+    name = quote(deployment.metadata.name)
+    if is_same_template(deployment.spec.template, target.spec.template):
+        message = f"The rollback revision contains the same template as current deployment {name}"
+        return Rollback(_cleared(deployment), WARNING, UNCHANGED, message)
+    message = f"Rolled back deployment {name} to revision {revision}"
+    return Rollback(_cleared(_restored(deployment, target)), NORMAL, DONE, message)
+
+
+def _restored(deployment: Deployment, rs: ReplicaSet) -> Deployment:
+    """Return the Deployment with the template of the ReplicaSet and the annotations of that time."""
+    meta = rs.spec.template.metadata
+    labels = {key: value for key, value in meta.labels.items() if key != HASH_LABEL}
+    template = PodTemplateSpec(metadata=msgspec.structs.replace(meta, labels=labels), spec=rs.spec.template.spec)
+    own = {key: text for key, text in deployment.metadata.annotations.items() if key in NOT_COPIED}
+    copied = {key: text for key, text in rs.metadata.annotations.items() if key not in NOT_COPIED}
+    return msgspec.structs.replace(
+        deployment,
+        metadata=msgspec.structs.replace(deployment.metadata, annotations={**own, **copied}),
+        spec=msgspec.structs.replace(deployment.spec, template=template),
+    )
+
+
+def _cleared(deployment: Deployment) -> Deployment:
+    annotations = {key: text for key, text in deployment.metadata.annotations.items() if key != ROLLBACK_TO}
+    metadata = msgspec.structs.replace(deployment.metadata, annotations=annotations)
+    return msgspec.structs.replace(deployment, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import pytest
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Service
 from sampan.machinery.quota import Evaluator, count_name, evaluator_of
-from sampan.machinery.quota.usage import claim_usage, pod_usage, service_usage
+from sampan.machinery.quota.evaluators import claim_usage, pod_usage, service_usage
 from tests.apiserver.pods import container, pod
 
 NOW = 1_700_000_000.0

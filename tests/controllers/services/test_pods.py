@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable
 import pytest
 
 from sampan.api.types.core_v1 import Pod, Service
-from sampan.controllers.services.pod_feed import PodFeed
+from sampan.controllers.services.pods import PodFeed
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sampan.storage.etcd.leases import MAX_KEYS, Leases
+from sampan.storage.etcd.writer import MAX_KEYS, Leases
 
 
 class _Etcd:
