@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -273,3 +274,26 @@ def test_a_policy_with_too_many_rules_is_cut() -> None:
     node.put_policy(policy, key_of(policy))
     node.put_pod(objects.pod("x/a", "10.244.0.2"), NamespacedName("x", "a"))
     assert max(len(chain.rules) for chain in node.compiler.table.chains.values()) == 4000
+
+
+def test_select_all_pods_of_a_namespace_by_many_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another policy used to cost as much as all pods of the node times all policies."""
+    compiler = PolicyCompiler(PolicyConfig(node="n1"))
+    compiler.put_namespace("a", {})
+    for number in range(50):
+        item = objects.pod(f"a/p{number}", f"10.0.0.{number + 1}", node="n1")
+        compiler.put_pod(key_of(item), endpoint_of(item))
+    counts: list[object] = []
+    count = PolicyCompiler._count
+
+    def counted(self: PolicyCompiler, item: str, step: int) -> int:
+        counts.append(item)
+        return count(self, item, step)
+
+    monkeypatch.setattr(PolicyCompiler, "_count", counted)
+    spec = NetworkPolicySpec(podSelector=objects.selector(), ingress=[NetworkPolicyIngressRule()])
+    for number in range(60):
+        counts.clear()
+        added = objects.policy(f"a/q{number}", spec)
+        compiler.put_policy(key_of(added), policy_spec(added))
+    assert 0 < len(counts) < 500

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from sampan.machinery.object_key import NamespacedName
@@ -54,8 +55,8 @@ class _Isolation:
     addresses: tuple[str, ...] = ()
     actions: Mapping[str, str] = field(default_factory=dict)
     """The values of the elements by direction."""
-    chains: tuple[_ChainKey, ...] = ()
-    """The policy chains that the pod uses."""
+    combinations: tuple[tuple[_ChainKey, ...], ...] = ()
+    """The policy chains that the pod uses, for each direction that has rules."""
 
 
 class PolicyCompiler:
@@ -220,13 +221,14 @@ class PolicyCompiler:
         policies = self._policies.get(pod.key.namespace, {})
         selected = {key: spec for key, spec in policies.items() if spec.selection.pods.matches(pod.labels)}
         actions: dict[str, str] = {}
-        chains: list[_ChainKey] = []
+        combinations: list[tuple[_ChainKey, ...]] = []
         for direction in DIRECTIONS:
             if any(direction in spec.rules for spec in selected.values()):
-                keys = sorted((key, direction) for key, spec in selected.items() if spec.rules.get(direction))
+                keys = tuple(sorted((key, direction) for key, spec in selected.items() if spec.rules.get(direction)))
                 actions[direction] = f"goto {_combination_name(keys)}" if keys else "drop"
-                chains += keys
-        return _Isolation(pod.addresses, actions, tuple(chains)) if actions and pod.addresses else _Isolation()
+                if keys:
+                    combinations.append(keys)
+        return _Isolation(pod.addresses, actions, tuple(combinations)) if actions and pod.addresses else _Isolation()
 
     def _write_elements(self, uid: str, old: _Isolation, new: _Isolation) -> None:
         for address in old.addresses:
@@ -252,21 +254,27 @@ class PolicyCompiler:
     # -- chains ------------------------------------------------------------------------------------------------------
 
     def _acquire(self, isolation: _Isolation) -> None:
-        for key in isolation.chains:
-            if self._count(key, 1) == 1:
-                self._write_chain(key, self._policies[key[0].namespace][key[0]])
-        for name, keys in _combinations(isolation):
-            if self._count(name, 1) == 1:
-                self.table.put_chain(name, Chain([*(f"jump {_chain_name(key)}" for key in keys), "drop"]))
+        """Add a user to combinations of policies. The policies of a combination are used once, however many pods use
+        it: a change of a policy would otherwise cost as much as all pods times all policies of a namespace."""
+        for keys in isolation.combinations:
+            name = _combination_name(keys)
+            if self._count(name, 1) > 1:
+                continue
+            for key in keys:
+                if self._count(key, 1) == 1:
+                    self._write_chain(key, self._policies[key[0].namespace][key[0]])
+            self.table.put_chain(name, Chain([*(f"jump {_chain_name(key)}" for key in keys), "drop"]))
 
     def _release(self, isolation: _Isolation) -> None:
-        for name, _ in _combinations(isolation):
-            if self._count(name, -1) == 0:
-                self.table.remove_chain(name)
-        for key in isolation.chains:
-            if self._count(key, -1) == 0:
-                self._release_sets(self._chains.pop(key))
-                self.table.remove_chain(_chain_name(key))
+        for keys in isolation.combinations:
+            name = _combination_name(keys)
+            if self._count(name, -1):
+                continue
+            self.table.remove_chain(name)
+            for key in keys:
+                if self._count(key, -1) == 0:
+                    self._release_sets(self._chains.pop(key))
+                    self.table.remove_chain(_chain_name(key))
 
     def _write_chain(self, key: _ChainKey, spec: PolicySpec) -> None:
         old, new = self._chains.get(key), policy_chain(spec, key[1], self._config.node)
@@ -340,15 +348,11 @@ class PolicyCompiler:
         return Chain(rules, hook)
 
 
+@lru_cache(maxsize=1 << 14)
 def _chain_name(key: _ChainKey) -> str:
     return f"{key[1]}-{digest(str(key[0]))}"
 
 
-def _combination_name(keys: Sequence[_ChainKey]) -> str:
+@lru_cache(maxsize=128)
+def _combination_name(keys: tuple[_ChainKey, ...]) -> str:
     return f"pods-{keys[0][1]}-{digest(' '.join(map(_chain_name, keys)))}"
-
-
-def _combinations(isolation: _Isolation) -> list[tuple[str, list[_ChainKey]]]:
-    """Return the chains with the policies of a pod, one for each direction that has rules."""
-    by_direction = ([key for key in isolation.chains if key[1] == direction] for direction in DIRECTIONS)
-    return [(_combination_name(keys), keys) for keys in by_direction if keys]
