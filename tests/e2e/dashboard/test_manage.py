@@ -299,3 +299,12 @@ def test_new_kinds_appear_and_can_be_created(open_page: OpenPage, dashboard: Das
     wait_until(lambda: [item["spec"] for item in dashboard.api("GET", path).get("items", ())] == [{"size": 3}])
     dashboard.api("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/sails.harbor.example.org")
     page.wait_for("![...document.querySelectorAll('.navigation a')].some((link) => link.innerText === 'Sail')")
+
+
+def test_the_editor_takes_no_room_until_it_has_loaded(open_page: OpenPage) -> None:
+    """A text area of the same height stands in its place, so that nothing moves when it appears."""
+    page = open_page("c/sampan/~v1~configmaps/default/kube-root-ca.crt/edit")
+    page.wait_for(EDITOR)
+    box = "document.querySelector('[data-editor]')"
+    assert page.evaluate(f"{box}.offsetHeight") > 0
+    assert page.evaluate(f"{box}.hidden = true, {box}.offsetHeight") == 0

@@ -257,7 +257,7 @@ function StatusChips({ columns, rows, search, version }: { columns: readonly Tab
     if (index >= 0) for (const { row } of rows.values()) found.set(String(row.cells[index]), (found.get(String(row.cells[index])) ?? 0) + 1);
     return [...found].sort((a, b) => b[1] - a[1]).slice(0, STATUS_CHIPS);
   }, [index, version]);
-  if (!column || counts.length < 2) return null;
+  if (!column || counts.length === 0) return null;
   const term = (status: string) => `${column.name.toLowerCase()}:${/\s/.test(status) ? `"${status}"` : status}`;
   return (
     <div class="row chips">
