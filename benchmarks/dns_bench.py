@@ -110,7 +110,7 @@ async def _serve(table: RecordTable, names: list[str]) -> tuple[float, float]:
         forwarder=Forwarder(config=ForwarderConfig(upstreams=upstreams), clock=RealClock()),
         alias_ttl_s=5,
         durations=duration_metric(Metrics()),
-        admits=KnownClients(addresses=[], client_cidrs=[], nodes=list).admits,
+        admits=KnownClients(addresses=[], client_cidrs=[], nodes=list, monotonic=time.monotonic).admits,
     )
     listening = asyncio.Event()
     async with asyncio.TaskGroup() as group:

@@ -180,8 +180,8 @@ class _ServiceAddresses:
     def load_balancer_ips_of(self, port: ServicePort) -> tuple[str, ...]:
         if not self.provided_ports:
             return self.load_balancer_ips
-        wanted, provided = (port.protocol or TCP, port.port), self.provided_ports
-        return tuple(ip for ip in self.load_balancer_ips if ip not in provided or wanted in provided[ip])
+        pair, provided = (port.protocol or TCP, port.port), self.provided_ports
+        return tuple(ip for ip in self.load_balancer_ips if ip not in provided or pair in provided[ip])
 
     @property
     def count(self) -> int:
