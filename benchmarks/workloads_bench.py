@@ -14,7 +14,7 @@ from sampan.api.types.apps_v1 import Deployment
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import COMPONENTS, ClusterConfig, StoreConfig
-from sampan.cluster.nodes_config import NodesConfig
+from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.machinery.clock import RealClock
 from sampan.testing import builders
 

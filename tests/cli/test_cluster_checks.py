@@ -8,7 +8,7 @@ import pytest
 from sampan.cli.cluster_checks import check_cluster
 from sampan.cli.doctor import finding_text, print_results
 from sampan.cli.status.cluster_report import ClusterReport
-from sampan.cluster.machine_checks import CheckLevel
+from sampan.cluster.machine.machine_checks import CheckLevel
 
 GOOD = ClusterReport(
     "lab",

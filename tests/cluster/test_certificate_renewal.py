@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 
 from sampan.cluster.certificate_renewal import BEFORE_S, Renewals
-from sampan.cluster.kubelet_ports import cluster_ports
+from sampan.cluster.nodes.kubelet_ports import cluster_ports
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, PROXY_CA, PROXY_CLIENT, SERVER, KeptPki, Pki
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.machinery.certificates import expiry

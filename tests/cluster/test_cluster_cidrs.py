@@ -12,8 +12,8 @@ import pytest
 
 from sampan.cluster.cluster_cidrs import candidates, cluster_cidr, node_cidr, own_pod_cidr, pod_cidr_of
 from sampan.cluster.errors import ClusterError
-from sampan.cluster.host_locks import HostLocks
-from sampan.cluster.nodes_config import NodesConfig, with_node_cidrs
+from sampan.cluster.machine.host_locks import HostLocks
+from sampan.cluster.nodes.nodes_config import NodesConfig, with_node_cidrs
 from sampan.network.nodes import unsupported_reason
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sampan.cluster.abandoned_node import root_cgroup_of
+from sampan.cluster.nodes.abandoned_node import root_cgroup_of
 from sampan.network import netlink
 from sampan.network.nodes import bridge_of_nodes
 from sampan.network.nodes.names import named_namespace

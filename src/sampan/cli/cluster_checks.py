@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sampan.cli.status.cluster_report import ClusterReport, size_text
-from sampan.cluster.machine_checks import CheckLevel, CheckResult
+from sampan.cluster.machine.machine_checks import CheckLevel, CheckResult
 
 _EXPIRES_SOON_S = 30 * 86400
 _LITTLE_SPACE_BYTES = 1 << 30

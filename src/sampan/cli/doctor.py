@@ -17,8 +17,8 @@ from sampan.cli.cluster_checks import check_cluster
 from sampan.cli.local_cluster import rootless
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, cluster_options, known_clusters
 from sampan.cli.status.cluster_report import cluster_report
-from sampan.cluster.machine_checks import CheckLevel, CheckResult, check_machine, errors_in
-from sampan.cluster.machine_state import read_state
+from sampan.cluster.machine.machine_checks import CheckLevel, CheckResult, check_machine, errors_in
+from sampan.cluster.machine.machine_state import read_state
 
 _WIDTH = 80
 _NAME, _LEVEL = 17, 9

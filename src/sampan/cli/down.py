@@ -86,7 +86,7 @@ def _other_users_hint() -> str:
 def _remove_mesh(where: ClusterDir) -> None:
     """Remove what a killed process left in the network of this machine to reach other machines."""
     if not where.is_joined:
-        from sampan.cluster.machine_mesh import remove_machine_mesh
+        from sampan.cluster.machine.machine_mesh import remove_machine_mesh
 
         remove_machine_mesh(where.path / "nodes")
         return

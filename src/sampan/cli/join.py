@@ -28,7 +28,7 @@ from sampan.runtimes.names import AUTO, HOLLOW, RUNTIMES
 if TYPE_CHECKING:
     from sampan.cluster.join.discovery import ServerAddress
     from sampan.cluster.join.token import JoinToken
-    from sampan.cluster.machine_checks import CheckResult
+    from sampan.cluster.machine.machine_checks import CheckResult
 
 _ALL_CHECKS = "all"
 _MACHINE_CHECKS = frozenset(
@@ -241,8 +241,8 @@ def _discover(server: ServerAddress, token: JoinToken, ca_file: str | None) -> A
 
 
 def _machine_checks(where: ClusterDir) -> list[CheckResult]:
-    from sampan.cluster.machine_checks import check_machine
-    from sampan.cluster.machine_state import read_state
+    from sampan.cluster.machine.machine_checks import check_machine
+    from sampan.cluster.machine.machine_state import read_state
 
     results = check_machine(asyncio.run(read_state(where.path)))
     return [result for result in results if result.name in _MACHINE_CHECKS]
@@ -250,7 +250,7 @@ def _machine_checks(where: ClusterDir) -> list[CheckResult]:
 
 def _judge(results: Sequence[CheckResult], ignored: Sequence[str]) -> None:
     """Print warnings, and raise CliError for failed checks that are not ignored."""
-    from sampan.cluster.machine_checks import CheckLevel
+    from sampan.cluster.machine.machine_checks import CheckLevel
 
     failed = []
     for result in results:

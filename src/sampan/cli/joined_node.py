@@ -20,13 +20,13 @@ from sampan.cli.components.component_port import tls_of
 from sampan.cli.components.kubelet_access import KubeletIdentity, keep_client_certificate, keep_serving_certificate
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
 from sampan.cli.local_cluster.server_process import on_signals
-from sampan.cluster.abandoned_node import root_cgroup_of
 from sampan.cluster.cluster_cidrs import own_pod_cidr
 from sampan.cluster.cluster_config import KUBELET, PROXY
-from sampan.cluster.host_locks import HostLocks
 from sampan.cluster.join.discovery import JoinError, parse_server
 from sampan.cluster.join.preflight import read_link
 from sampan.cluster.join.record import JoinRecord
+from sampan.cluster.machine.host_locks import HostLocks
+from sampan.cluster.nodes.abandoned_node import root_cgroup_of
 from sampan.kubelet.agent.certificate_manager import CertificateStore
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.machine import own_addresses
@@ -41,7 +41,7 @@ from sampan.network.mesh.config import MeshConfig
 from sampan.runtimes.names import CRI, DOCKER, OCI
 
 if TYPE_CHECKING:
-    from sampan.cluster.node_proxies import NodeProxies
+    from sampan.cluster.nodes.node_proxies import NodeProxies
     from sampan.kubelet.agent.kubelet import Kubelet
     from sampan.machinery.informer import InformerFactory
 
@@ -129,7 +129,7 @@ class JoinedNode:
 
     async def remove_network(self) -> None:
         """Remove the routes, tunnels and rules of the node from this machine. The node must have stopped."""
-        from sampan.cluster.node_network import remove_host_rules
+        from sampan.cluster.nodes.node_network import remove_host_rules
         from sampan.network.mesh.agent import remove_mesh
 
         await asyncio.to_thread(remove_mesh, self._mesh_config(()))
@@ -160,8 +160,8 @@ class JoinedNode:
             task.cancel()
 
     async def _run_components(self, addresses: list[str]) -> None:
-        from sampan.cluster.node_network import NodeNetworks, can_enforce_policies
-        from sampan.cluster.node_runtime import RuntimeConfig, runtime_maker
+        from sampan.cluster.nodes.node_network import NodeNetworks, can_enforce_policies
+        from sampan.cluster.nodes.node_runtime import RuntimeConfig, runtime_maker
         from sampan.kubelet.agent.kubelet import build_kubelet
         from sampan.kubelet.server.ports import serve_kubelet
         from sampan.machinery.network_namespace import NetworkNamespace
@@ -222,7 +222,7 @@ class JoinedNode:
                     group.create_task(work)
 
     def _make_proxies(self, client: Client, informers: InformerFactory) -> NodeProxies:
-        from sampan.cluster.node_proxies import NodeProxies
+        from sampan.cluster.nodes.node_proxies import NodeProxies
         from sampan.machinery.network_namespace import NetworkNamespace
 
         return NodeProxies(

@@ -48,8 +48,8 @@ from sampan.cluster import kubeconfig
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import APISERVER, COMPONENTS, KUBELET, ClusterConfig, StoreConfig
 from sampan.cluster.leadership import LeadershipConfig
-from sampan.cluster.loopback_range import loopback_addresses
-from sampan.cluster.node_summary import node_summary
+from sampan.cluster.machine.loopback_range import loopback_addresses
+from sampan.cluster.nodes.node_summary import node_summary
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki, with_front_proxy
 from sampan.machinery.network_namespace import NetworkNamespace
 

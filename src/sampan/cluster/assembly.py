@@ -26,10 +26,10 @@ from sampan.cluster.cluster_config import (
     resolved_config,
 )
 from sampan.cluster.errors import ClusterError
-from sampan.cluster.host_locks import HostLocks, held_bridges
 from sampan.cluster.leadership import Leadership
-from sampan.cluster.local_kubelets import LocalKubelets
-from sampan.cluster.node_summary import settle_hollow_taints
+from sampan.cluster.machine.host_locks import HostLocks, held_bridges
+from sampan.cluster.nodes.local_kubelets import LocalKubelets
+from sampan.cluster.nodes.node_summary import settle_hollow_taints
 from sampan.cluster.scheduler_settings import policy_of_map
 from sampan.cluster.store_dump import PATH as STORE_DUMP_PATH
 from sampan.cluster.store_dump import StoreDump
@@ -41,9 +41,9 @@ from sampan.machinery.clock import Clock, Idle, RealClock, VirtualClock
 if TYPE_CHECKING:
     from sampan.apiserver.request.call import Call
     from sampan.apiserver.response.responses import ApiResponse
-    from sampan.cluster.kubelet_ports import MakePorts
-    from sampan.cluster.node_network import NodeNetworks
-    from sampan.cluster.real_nodes import RealNodes
+    from sampan.cluster.nodes.kubelet_ports import MakePorts
+    from sampan.cluster.nodes.node_network import NodeNetworks
+    from sampan.cluster.nodes.real_nodes import RealNodes
     from sampan.controllers.manager import ControllerManager
     from sampan.kubelet.fleet import Fleet
     from sampan.machinery.informer import InformerFactory
@@ -155,8 +155,8 @@ class Assembly:
         """Provide load balancers for services, if the cluster has real nodes with service proxies."""
         if not {CONTROLLERS, KUBELET, PROXY} <= set(self.config.components) or not self.config.nodes.real_count:
             return
-        from sampan.cluster.load_balancers import ClusterLoadBalancers
-        from sampan.cluster.node_network import PROXY_USER
+        from sampan.cluster.nodes.load_balancers import ClusterLoadBalancers
+        from sampan.cluster.nodes.node_network import PROXY_USER
 
         activity = Activity()
         self._hold_clock_while_busy(running, activity.idle)
@@ -243,23 +243,23 @@ class Assembly:
             await self._run_real_nodes(running)
         if self.config.nodes.hollow_count and self.config.store.memory is None:
             await is_created.wait()
-            from sampan.cluster.hollow_nodes import start_nodes
+            from sampan.cluster.nodes.hollow_nodes import start_nodes
 
             assert self.fleet is not None
             await start_nodes(self.fleet, self.config.nodes)
 
     async def _run_fleet(self, activity: Activity, is_created: asyncio.Event) -> None:
         with activity:
-            module = await asyncio.to_thread(import_module, "sampan.cluster.hollow_nodes")
+            module = await asyncio.to_thread(import_module, "sampan.cluster.nodes.hollow_nodes")
         self.fleet = module.fleet_of(self.config.nodes, transport=self.transport, clock=self.clock, activity=activity)
         is_created.set()
         await self.fleet.run()
 
     async def _run_real_nodes(self, running: AsyncExitStack) -> None:
         """Start the real nodes, and wait until they are ready."""
-        from sampan.cluster.hollow_nodes import FLEET, node_user
+        from sampan.cluster.nodes.hollow_nodes import FLEET, node_user
 
-        module = await asyncio.to_thread(import_module, "sampan.cluster.real_nodes")
+        module = await asyncio.to_thread(import_module, "sampan.cluster.nodes.real_nodes")
         activity = Activity()
         self._hold_clock_while_busy(running, activity.idle)
 
@@ -307,7 +307,7 @@ class Assembly:
         root, ca = self.config.nodes.root, self.config.root_ca
         if root is None or not ca or not self.config.nodes.has_pod_cidrs or geteuid() != 0:
             return
-        from sampan.cluster.machine_mesh import machine_mesh, remove_machine_mesh
+        from sampan.cluster.machine.machine_mesh import machine_mesh, remove_machine_mesh
 
         backend = self.config.nodes.pod_network
         mesh = machine_mesh(
@@ -322,8 +322,8 @@ class Assembly:
         await running.enter_async_context(_in_background(mesh.run()))
 
     def _make_node_networks(self, activity: Activity) -> NodeNetworks:
-        from sampan.cluster.node_network import NodeNetworks
-        from sampan.cluster.node_proxies import NodeProxies
+        from sampan.cluster.nodes.node_network import NodeNetworks
+        from sampan.cluster.nodes.node_proxies import NodeProxies
 
         def make_proxies(client: Client, informers: InformerFactory) -> NodeProxies:
             cidrs = self.config.nodes.cluster_cidrs
@@ -357,7 +357,7 @@ class Assembly:
     def _make_ports(self) -> MakePorts | None:
         if self.config.signing_ca is None or self.config.server.tls is None:
             return None
-        from sampan.cluster.kubelet_ports import cluster_ports
+        from sampan.cluster.nodes.kubelet_ports import cluster_ports
 
         return cluster_ports(
             self.config.signing_ca,

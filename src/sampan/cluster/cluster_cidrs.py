@@ -9,7 +9,7 @@ from ipaddress import IPv4Network
 from itertools import islice
 from pathlib import Path
 
-from sampan.cluster.host_locks import HostLocks
+from sampan.cluster.machine.host_locks import HostLocks
 
 _FILE = "pod-range"
 _NODES = 256

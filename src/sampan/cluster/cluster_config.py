@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cluster.certificate_renewal import Renewals
-from sampan.cluster.host_locks import HostLocks
 from sampan.cluster.leadership import LeadershipConfig
-from sampan.cluster.nodes_config import NodesConfig, with_node_cidrs, with_pod_cidrs
+from sampan.cluster.machine.host_locks import HostLocks
+from sampan.cluster.nodes.nodes_config import NodesConfig, with_node_cidrs, with_pod_cidrs
 from sampan.cluster.scheduler_settings import SchedulerSettings
 from sampan.machinery.clock import Clock
 from sampan.machinery.extras import require

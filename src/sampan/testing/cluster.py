@@ -19,7 +19,7 @@ from sampan.cluster.assembly import Assembly, wait_for_default_account
 from sampan.cluster.cluster_config import ClusterConfig, StoreConfig
 from sampan.cluster.errors import leaves
 from sampan.cluster.leadership import LeadershipConfig
-from sampan.cluster.nodes_config import NodesConfig
+from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki, with_front_proxy
 from sampan.cluster.scheduler_settings import SchedulerSettings
 from sampan.kubelet.hollow_nodes import OFF, POWER

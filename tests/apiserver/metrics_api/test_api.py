@@ -9,7 +9,7 @@ from sampan.api.types.apiregistration_v1 import APIService, APIServiceSpec, Serv
 from sampan.api.types.core_v1 import Binding, Container, Namespace, ObjectReference, Pod, PodSpec, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.metrics_api import resource_metrics
-from sampan.cluster.local_kubelets import LocalKubelets
+from sampan.cluster.nodes.local_kubelets import LocalKubelets
 from sampan.machinery import errors
 from sampan.machinery.client.transport import Request
 from tests.controllers.cluster import Cluster, cluster

@@ -7,7 +7,7 @@ from sampan.api.types.apps_v1 import Deployment
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
 from sampan.api.types.core_v1 import Namespace, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.cluster.local_kubelets import LocalKubelets
+from sampan.cluster.nodes.local_kubelets import LocalKubelets
 from tests.controllers.cluster import cluster
 
 _CONTROLLERS = ("deployment-controller", "replicaset-controller", "horizontal-pod-autoscaler-controller")

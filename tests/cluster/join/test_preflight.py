@@ -15,7 +15,7 @@ from sampan.cluster.join.preflight import (
     read_link,
     used_ports,
 )
-from sampan.cluster.machine_checks import CheckLevel
+from sampan.cluster.machine.machine_checks import CheckLevel
 
 LINK = ServerLink(address="10.0.0.2", server_address="10.0.0.1", mtu=1500)
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from sampan.cluster.hollow_nodes import node_user
-from sampan.cluster.node_runtime import RuntimeConfig, runtime_maker
+from sampan.cluster.nodes.hollow_nodes import node_user
+from sampan.cluster.nodes.node_runtime import RuntimeConfig, runtime_maker
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
 from sampan.machinery.client import Client

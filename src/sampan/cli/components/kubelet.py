@@ -38,8 +38,8 @@ from sampan.runtimes.choice import RuntimeChoice
 from sampan.runtimes.names import AUTO, DOCKER, HOLLOW, OCI, RUNTIMES
 
 if TYPE_CHECKING:
-    from sampan.cluster.node_network import NodeNetwork
-    from sampan.cluster.node_runtime import RuntimeConfig
+    from sampan.cluster.nodes.node_network import NodeNetwork
+    from sampan.cluster.nodes.node_runtime import RuntimeConfig
 
 NAME = "kubelet"
 
@@ -180,7 +180,7 @@ async def _run(
     options: Mapping[str, Any],
     ports: PortsConfig,
 ) -> None:
-    from sampan.cluster.node_runtime import RuntimeConfig, runtime_maker
+    from sampan.cluster.nodes.node_runtime import RuntimeConfig, runtime_maker
     from sampan.kubelet.agent.kubelet import build_kubelet
     from sampan.kubelet.server.ports import serve_kubelet
 
@@ -226,7 +226,7 @@ async def _network(
     places: RuntimeConfig, runtime: RuntimeChoice, transport: HttpTransport, has_policies: bool
 ) -> AsyncIterator[NodeNetwork]:
     """Run what enforces network policies, with the credentials of the kubelet, if these permit it."""
-    from sampan.cluster.node_network import NodeNetworks, can_enforce_policies, may_read_policies
+    from sampan.cluster.nodes.node_network import NodeNetworks, can_enforce_policies, may_read_policies
     from sampan.network.nodes import NodeAttachment
 
     clock = RealClock()

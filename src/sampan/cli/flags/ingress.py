@@ -9,7 +9,7 @@ from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.table import Flag
 from sampan.cluster.cluster_config import CONTROLLERS, KUBELET, PROXY
-from sampan.cluster.nodes_config import NodesConfig
+from sampan.cluster.nodes.nodes_config import NodesConfig
 
 if TYPE_CHECKING:
     from sampan.network.ingress.publication import IngressConfig

@@ -13,7 +13,7 @@ from sampan.cli.local_cluster.cluster_dir import ClusterDir
 
 def stop_abandoned_nodes(where: ClusterDir) -> list[str]:
     """Return the names of the nodes of which something was stopped. Raise CliError if that fails."""
-    from sampan.cluster.abandoned_node import abandoned_runtime, stop_abandoned_node
+    from sampan.cluster.nodes.abandoned_node import abandoned_runtime, stop_abandoned_node
     from sampan.runtimes.contract import RuntimeFailure
 
     stopped = []
@@ -33,7 +33,7 @@ def stop_abandoned_nodes(where: ClusterDir) -> list[str]:
 
 def _remove_network(root: Path) -> None:
     """Remove the namespaces, links and rules of the nodes from this machine, and those of clusters that are gone."""
-    from sampan.cluster.host_locks import held_bridges
+    from sampan.cluster.machine.host_locks import held_bridges
     from sampan.network.leftovers import remove_leftovers
     from sampan.network.nodes import NodeNetworkError, remove_bridge
 

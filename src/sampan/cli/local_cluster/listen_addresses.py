@@ -15,7 +15,7 @@ from sampan.api.addresses import join_host_port
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cli.flags import parsers
 from sampan.cli.flags.api_server import advertised
-from sampan.cluster.nodes_config import NodesConfig
+from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.kubelet.agent.machine import own_addresses
 
 LOOPBACK, LOOPBACK_V6 = "127.0.0.1", "::1"

@@ -17,7 +17,7 @@ import msgspec
 
 from sampan.cluster.join.discovery import JoinError, ServerAddress, get
 from sampan.cluster.join.token import JoinToken
-from sampan.cluster.machine_checks import CheckLevel, CheckResult
+from sampan.cluster.machine.machine_checks import CheckLevel, CheckResult
 
 _MAX_SKEW_S, _NOTED_SKEW_S = 240.0, 5.0
 """Certificates are valid from five minutes before they are issued."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sampan.cluster.machine_state import MachineState
+from sampan.cluster.machine.machine_state import MachineState
 from sampan.runtimes.names import CRI, DOCKER, OCI
 
 _MIN_DISK_BYTES = 2 << 30

@@ -18,19 +18,19 @@ from pathlib import Path
 import msgspec
 
 from sampan.api.types.core_v1 import Node
-from sampan.cluster.abandoned_node import (
+from sampan.cluster.cluster_cidrs import cluster_cidr, pod_cidr_of
+from sampan.cluster.machine.host_locks import HostLocks
+from sampan.cluster.machine.loopback_range import is_proxied_in_user_space, loopback_services
+from sampan.cluster.nodes.abandoned_node import (
     abandoned_network,
     abandoned_runtime,
     root_cgroup_of,
     stop_abandoned_node,
 )
-from sampan.cluster.cluster_cidrs import cluster_cidr, pod_cidr_of
-from sampan.cluster.host_locks import HostLocks
-from sampan.cluster.kubelet_ports import MakePorts
-from sampan.cluster.loopback_range import is_proxied_in_user_space, loopback_services
-from sampan.cluster.node_network import NodeNetworks
-from sampan.cluster.node_runtime import RuntimeConfig, RuntimeRecord, runtime_maker
-from sampan.cluster.nodes_config import NodesConfig
+from sampan.cluster.nodes.kubelet_ports import MakePorts
+from sampan.cluster.nodes.node_network import NodeNetworks
+from sampan.cluster.nodes.node_runtime import RuntimeConfig, RuntimeRecord, runtime_maker
+from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.housekeeping import remove_directory
 from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet

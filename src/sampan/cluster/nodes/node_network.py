@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.api.types.networking_v1 import NetworkPolicy
 from sampan.cluster.component_roles import DNS_USER, INGRESS_USER, POLICY_USER
-from sampan.cluster.node_proxies import NodeProxies
+from sampan.cluster.nodes.node_proxies import NodeProxies
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client

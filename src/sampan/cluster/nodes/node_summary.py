@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sampan.api.types.core_v1 import Node
-from sampan.cluster.nodes_config import NodesConfig
+from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType
 from sampan.runtimes.names import HOLLOW

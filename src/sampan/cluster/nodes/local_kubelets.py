@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sampan.cluster.real_nodes import RealNodes
+    from sampan.cluster.nodes.real_nodes import RealNodes
     from sampan.kubelet.agent.kubelet import Kubelet
     from sampan.kubelet.fleet import Fleet
     from sampan.kubelet.records import NodeRecord

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from sampan.cluster.host_locks import HostLocks
-from sampan.cluster.loopback_range import loopback_addresses, loopback_services
+from sampan.cluster.machine.host_locks import HostLocks
+from sampan.cluster.machine.loopback_range import loopback_addresses, loopback_services
 
 
 def test_each_cluster_has_addresses_of_its_own() -> None:

@@ -136,7 +136,7 @@ def _responds(server: str) -> bool:
 
 
 def _vanished_bridges() -> list[str]:
-    from sampan.cluster.host_locks import held_bridges
+    from sampan.cluster.machine.host_locks import held_bridges
     from sampan.network.leftovers import find_leftovers
 
     return find_leftovers(held_bridges())

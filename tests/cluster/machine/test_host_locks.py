@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from sampan.cluster.host_locks import HostLocks, held_bridges
+from sampan.cluster.machine.host_locks import HostLocks, held_bridges
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
 
@@ -21,7 +21,7 @@ def test_one_has_it_at_a_time() -> None:
 
 
 def test_it_ends_with_its_process() -> None:
-    code = "from sampan.cluster.host_locks import HostLocks; assert HostLocks().acquire('tests: ending')"
+    code = "from sampan.cluster.machine.host_locks import HostLocks; assert HostLocks().acquire('tests: ending')"
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
     mine = HostLocks()
     assert mine.acquire("tests: ending")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sampan.cluster.machine_checks import CheckLevel, check_machine
-from sampan.cluster.machine_state import MachineState, read_state
+from sampan.cluster.machine.machine_checks import CheckLevel, check_machine
+from sampan.cluster.machine.machine_state import MachineState, read_state
 from sampan.runtimes.choice import DetectedRuntimes
 
 GOOD = MachineState(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sampan.cluster import node_proxies
-from sampan.cluster.host_locks import HostLocks
-from sampan.cluster.node_proxies import NodeProxies
+from sampan.cluster.machine.host_locks import HostLocks
+from sampan.cluster.nodes import node_proxies
+from sampan.cluster.nodes.node_proxies import NodeProxies
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.nodes import NodeAttachment

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.cluster.errors import ClusterError
-from sampan.cluster.host_locks import HostLocks
+from sampan.cluster.machine.host_locks import HostLocks
 from sampan.network.dns.upstreams import UpstreamConfig
 from sampan.runtimes.names import CRI, DOCKER, HOLLOW, OCI
 
@@ -65,7 +65,7 @@ class NodesConfig:
         """Whether the nodes enforce network policies. Pods without addresses of their own have none."""
         if not self.has_network_policy:
             return False
-        from sampan.cluster.node_network import can_enforce_policies
+        from sampan.cluster.nodes.node_network import can_enforce_policies
 
         return can_enforce_policies(self.runtime)
 

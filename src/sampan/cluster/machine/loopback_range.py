@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from sampan.cluster.host_locks import HostLocks
+from sampan.cluster.machine.host_locks import HostLocks
 from sampan.machinery.loopback_services import LoopbackServices, lowest_unprivileged_port
 from sampan.network.nodes import NodeAttachment
 

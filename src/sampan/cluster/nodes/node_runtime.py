@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from sampan.cluster.host_locks import HostLocks
+from sampan.cluster.machine.host_locks import HostLocks
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
 from sampan.machinery.extras import require

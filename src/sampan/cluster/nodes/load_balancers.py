@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from sampan.api.types.core_v1 import Service
-from sampan.cluster.nodes_config import NodesConfig
+from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.kubelet.agent.machine import own_addresses
 from sampan.kubelet.hollow_nodes import is_on
 from sampan.machinery.activity import Activity

@@ -6,9 +6,9 @@ import asyncio
 import os
 from pathlib import Path
 
-from sampan.cluster.node_network import remove_host_policies
-from sampan.cluster.node_proxies import remove_abandoned_rules
-from sampan.cluster.node_runtime import RuntimeConfig, RuntimeRecord, recorded_runtime, runtime_maker
+from sampan.cluster.nodes.node_network import remove_host_policies
+from sampan.cluster.nodes.node_proxies import remove_abandoned_rules
+from sampan.cluster.nodes.node_runtime import RuntimeConfig, RuntimeRecord, recorded_runtime, runtime_maker
 from sampan.kubelet.agent.housekeeping import remove_directory
 from sampan.kubelet.cgroups import Hierarchy
 from sampan.machinery.clock import RealClock

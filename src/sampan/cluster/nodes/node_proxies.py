@@ -14,8 +14,8 @@ from contextlib import AsyncExitStack
 
 from sampan.api.addresses import join_host_port
 from sampan.api.types.core_v1 import Node
-from sampan.cluster.host_locks import HostLocks
-from sampan.cluster.loopback_range import is_proxied_in_user_space, loopback_services
+from sampan.cluster.machine.host_locks import HostLocks
+from sampan.cluster.machine.loopback_range import is_proxied_in_user_space, loopback_services
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.events.recorder import EventRecorder

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.cluster.node_network import NodeNetwork, Worker
+from sampan.cluster.nodes.node_network import NodeNetwork, Worker
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.nodes import NodeAttachment

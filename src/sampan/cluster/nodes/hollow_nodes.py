@@ -12,7 +12,7 @@ import logging
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.cluster.component_roles import FLEET_USER
-from sampan.cluster.nodes_config import NodesConfig
+from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.fleet import COMPONENT, Fleet
 from sampan.machinery.activity import Activity
