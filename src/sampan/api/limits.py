@@ -300,10 +300,13 @@ SERVICE_ENDPOINT_PORTS: Final = 30_000
 """How many pairs of a port and an endpoint of a service a node has rules for. A service with 1,000 endpoints may use 30
 ports."""
 
+SERVICE_FREE_PAIRS: Final = 100
+"""How many pairs of a port with an address, source range or endpoint each service may have that do not count against
+`NODE_SERVICE_PAIRS`, so that nobody can take them away by creating services with very many."""
+
 NODE_SERVICE_PAIRS: Final = 200_000
-"""How many pairs of a port with an address, source range or endpoint a node has rules for, of all services with several
-ports together. A pair takes about 400 bytes, and a service of 30 KB can have 50,000 of them. Of services beyond the
-limit only the first port has rules."""
+"""How many pairs beyond `SERVICE_FREE_PAIRS` a node has rules for, of all services with several ports together. A pair
+takes about 400 bytes, and a service of 30 KB can have 50,000 of them."""
 
 RELAYED_PORTS: Final = 4_096
 """How many ports of services a node without packet rules listens on: each takes a file descriptor of the process."""

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import msgspec
 
-from sampan.api.limits import NODE_SERVICE_PAIRS
+from sampan.api.limits import NODE_SERVICE_PAIRS, SERVICE_FREE_PAIRS
 from sampan.api.types.core_v1 import Node, Service
+from sampan.api.types.discovery_v1 import EndpointPort
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.proxy.services import ZONE
@@ -43,7 +44,8 @@ def large_service(name: str, created: str) -> Service:
 
 
 def test_fill_the_node_with_services_that_multiply() -> None:
-    """The oldest services keep their rules; the others have their first port, and get the rest when there is room."""
+    """The oldest services keep their rules; the others have what every service may have, and get the rest when there is
+    room."""
     tracker = ServiceTracker(node_name=NODE)
     victim = NamespacedName("default", "zzz")
     for number in range(20):
@@ -51,13 +53,29 @@ def test_fill_the_node_with_services_that_multiply() -> None:
     tracker.on_service(None, large_service(victim.name, "2026-01-01T00:00:00Z"))
     changes = tracker.take_changes()
     assert len(tracker.services[victim]) == 800
-    assert sum(len(ports) * 50 for ports in tracker.services.values()) <= NODE_SERVICE_PAIRS + 20 * 50
+    assert sum(len(ports) * 50 for ports in tracker.services.values()) <= NODE_SERVICE_PAIRS + 21 * SERVICE_FREE_PAIRS
     limited = [change.service for change in changes if change.problems]
     assert len(limited) == 16
-    assert all(len(tracker.services[name]) == 1 for name in limited)
+    assert all(len(tracker.services[name]) == SERVICE_FREE_PAIRS // 50 for name in limited[1:])
     tracker.on_service(large_service("zzz", ""), None)
     assert tracker.take_changes()
     assert len([change for change in tracker.take_changes() if len(change.current) == 800]) == 1
+
+
+def test_an_ordinary_service_of_a_full_node() -> None:
+    """It has all its ports and endpoints, although others use up what the node has for large services."""
+    tracker = ServiceTracker(node_name=NODE)
+    for number in range(20):
+        tracker.on_service(None, large_service(f"a{number}", "2026-01-01T00:00:00Z"))
+    tracker.take_changes()
+    tracker.on_service(None, service("web", port(80, name="http"), port(443, name="https")))
+    addresses = [endpoint(f"10.0.0.{number}") for number in range(1, 21)]
+    backends = endpoint_slice("web", *addresses, port_name="http")
+    backends.ports = [EndpointPort(name=name, protocol="TCP", port=8080) for name in ("http", "https")]
+    tracker.on_slice(None, backends)
+    (change,) = tracker.take_changes()
+    assert [len(state.endpoints) for state in change.current] == [20, 20]
+    assert not change.problems
 
 
 def test_a_change_that_means_nothing() -> None:

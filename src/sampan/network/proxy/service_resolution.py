@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sampan.api.limits import NODE_SERVICE_PAIRS
+from sampan.api.limits import NODE_SERVICE_PAIRS, SERVICE_FREE_PAIRS
 from sampan.api.types.core_v1 import Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.network.proxy.services import (
@@ -31,12 +31,12 @@ class ResolvedService(NamedTuple):
     """Why the service has fewer ports or endpoints than its objects say, as messages for its author."""
 
     @property
-    def pair_count(self) -> int:
-        """How many pairs of a port with an address, source range or endpoint the node has rules for. What a service
-        with a single port needs is no larger than its objects, and does not count."""
+    def excess_pairs(self) -> int:
+        """How many pairs of a port with an address, source range or endpoint the service has beyond those that every
+        service may have. What a service with a single port needs is no larger than its objects, and does not count."""
         if len(self.ports) < 2:
             return 0
-        return sum(state.info.address_count + len(state.endpoints) for state in self.ports)
+        return max(0, sum(state.info.address_count + len(state.endpoints) for state in self.ports) - SERVICE_FREE_PAIRS)
 
 
 def resolve(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from sampan.api.limits import NODE_SERVICE_PAIRS
+from sampan.api.limits import NODE_SERVICE_PAIRS, SERVICE_FREE_PAIRS
 from sampan.api.types.core_v1 import Node, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -54,9 +54,9 @@ class ServiceTracker:
         self._pending: dict[NamespacedName, list[datetime]] = {}
         """Services with changes that were not taken, and the times of the triggers of these changes."""
         self._states: dict[NamespacedName, tuple[ServicePortState, ...]] = {}
-        self._pair_counts: dict[NamespacedName, int] = {}
-        """The pairs of ports and addresses or endpoints of services that have any, which a node bounds."""
-        self._pair_count = 0
+        self._excess_pairs: dict[NamespacedName, int] = {}
+        """The pairs of ports and addresses or endpoints of services that have very many, which a node bounds."""
+        self._all_excess_pairs = 0
         self._limited: set[NamespacedName] = set()
         """Services that have fewer ports or endpoints than their objects say."""
 
@@ -152,22 +152,23 @@ class ServiceTracker:
 
     def _resolve(self, key: NamespacedName) -> ResolvedService:
         service = self._objects.get(key)
-        before = self._pair_counts.pop(key, 0)
-        self._pair_count -= before
+        before = self._excess_pairs.pop(key, 0)
+        self._all_excess_pairs -= before
         self._limited.discard(key)
         resolved = ResolvedService()
         if service is not None:
-            slices, room = list(self._slices.get(key, {}).values()), NODE_SERVICE_PAIRS - self._pair_count
+            slices = list(self._slices.get(key, {}).values())
+            room = max(0, NODE_SERVICE_PAIRS - self._all_excess_pairs) + SERVICE_FREE_PAIRS
             resolved = resolve(service, slices, self._families, self._topology, room)
         self._account(key, before, resolved)
         return resolved
 
     def _account(self, key: NamespacedName, before: int, resolved: ResolvedService) -> None:
         """Count the pairs of a service. If it needs fewer than before, others that need more can have them."""
-        count = resolved.pair_count
+        count = resolved.excess_pairs
         if count:
-            self._pair_counts[key] = count
-            self._pair_count += count
+            self._excess_pairs[key] = count
+            self._all_excess_pairs += count
         if count < before:
             for limited in self._limited:
                 self._pending.setdefault(limited, [])
