@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sampan.apiserver.review_webhook import RemoteReviewer, RetryPolicy, ReviewFailed
+from sampan.apiserver.review_webhook import RemoteReviewer, RemoteWebhookFailed, RetryPolicy
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.lru_cache import LruCache
 from tests.apiserver.authn.https_service import outside
@@ -76,14 +76,14 @@ def test_a_connection_that_breaks(tmp_path: Path) -> None:
 )
 def test_what_will_not_pass_is_not(tmp_path: Path, deed: Any, fault: str) -> None:
     service = Service(deed)
-    with pytest.raises(ReviewFailed, match=fault):
+    with pytest.raises(RemoteWebhookFailed, match=fault):
         review(tmp_path, service)
     assert service.count == 1
 
 
 def test_a_service_that_does_not_answer(tmp_path: Path) -> None:
     service = Service("wait")
-    with pytest.raises(ReviewFailed, match="timeout"):
+    with pytest.raises(RemoteWebhookFailed, match="timeout"):
         review(tmp_path, service, timeout_s=2)
     assert service.count == 1
 

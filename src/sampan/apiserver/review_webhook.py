@@ -28,8 +28,8 @@ _GROWTH, _JITTER = 1.5, 0.2
 _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
-class ReviewFailed(Exception):
-    """The webhook did not respond, or its response is no review."""
+class RemoteWebhookFailed(Exception):
+    """The webhook did not respond, or its response is not the expected one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,24 +49,24 @@ class RemoteWebhook:
     """Connections are opened with the first request and kept alive."""
 
     def __init__(self, access: Access, *, retry_policy: RetryPolicy | None = None) -> None:
-        self._access, self._patience = access, retry_policy or RetryPolicy()
+        self._access, self._retry_policy = access, retry_policy or RetryPolicy()
         self._transport: HttpTransport | None = None
 
     async def post(self, body: bytes, *, attempts: int | None = None) -> bytes:
-        """Return the body of the response. Raise `ReviewFailed` if all attempts fail; their number is that of the
+        """Return the body of the response. Raise RemoteWebhookFailed if all attempts fail; their number is that of the
         retry policy unless `attempts` is set."""
-        pause_s, count = self._patience.pause_s, attempts or self._patience.attempts
+        pause_s, count = self._retry_policy.pause_s, attempts or self._retry_policy.attempts
         for attempt in range(1, count + 1):
             try:
                 return await self._send(body)
             except (ConnectionFailed, errors.ApiError, AccessError, TimeoutError) as error:
-                is_retriable = self._patience.retries_every_error or _is_retriable(error)
+                is_retriable = self._retry_policy.retries_every_error or _is_retriable(error)
                 if attempt == count or not is_retriable:
                     log.warning("webhook %s failed: %s", self._access.server, error or "timeout")
-                    raise ReviewFailed(str(error) or "timeout") from error
+                    raise RemoteWebhookFailed(str(error) or "timeout") from error
             await asyncio.sleep(pause_s * (1 + _CHANCE.random() * _JITTER))
             pause_s *= _GROWTH
-        raise ReviewFailed("no attempt was made to call the webhook")
+        raise RemoteWebhookFailed("no attempt was made to call the webhook")
 
     async def close(self) -> None:
         if self._transport is not None:
@@ -78,14 +78,14 @@ class RemoteWebhook:
             from sampan.machinery.client.http import HttpTransport
 
             self._transport = HttpTransport(self._access)
-        async with asyncio.timeout(self._patience.timeout_s):
+        async with asyncio.timeout(self._retry_policy.timeout_s):
             response = await self._transport.send(Request(method="POST", path="", headers=_JSON, body=body))
         return response.body()
 
 
 class RemoteReviewer(RemoteWebhook):
     async def status(self, review: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the status that the webhook sets in the review. Raise `ReviewFailed` if it cannot be obtained."""
+        """Return the status that the webhook sets in the review. Raise RemoteWebhookFailed if it cannot be obtained."""
         return _status(await self.post(msgspec.json.encode(review)), str(review["kind"]))
 
 
@@ -93,9 +93,9 @@ def _status(body: bytes, kind: str) -> dict[str, Any]:
     try:
         review = msgspec.json.decode(body, type=dict[str, Any])
     except JSON_ERRORS as error:
-        raise ReviewFailed(f"the response of the webhook is not a {kind}: {error}") from None
+        raise RemoteWebhookFailed(f"the response of the webhook is not a {kind}: {error}") from None
     if review.get("kind", kind) != kind:
-        raise ReviewFailed(f"the response of the webhook is a {review['kind']}, not a {kind}")
+        raise RemoteWebhookFailed(f"the response of the webhook is a {review['kind']}, not a {kind}")
     status = review.get("status")
     return status if isinstance(status, dict) else {}
 

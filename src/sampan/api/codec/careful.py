@@ -175,7 +175,7 @@ class _Reader:
         return value if isinstance(value, int) and value in fits else self._wrong(f"number {spelled(value)}", go_type)
 
     def _bytes(self, value: str) -> Any:
-        error = conversion_errors.error_message(value)
+        error = conversion_errors.base64_error_message(value)
         if error is not None:
             self.error_message = self.error_message or error
         return _NOTHING if error else re.sub(r"[\r\n]", "", value)

@@ -96,7 +96,7 @@ def _go_kind(schema: Schema) -> str:
     return {"string": "string", "boolean": "bool", "number": "float64"}.get(schema.type, "interface")
 
 
-def error_message(value: str) -> str | None:
+def base64_error_message(value: str) -> str | None:
     """Return Go's error message for a string that is not standard base64, or None if it is."""
     at = _first_illegal(value.encode())
     return None if at is None else f"illegal base64 data at input byte {at}"

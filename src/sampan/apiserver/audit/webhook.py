@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from sampan.api import limits
 from sampan.apiserver.audit.buffer import MAX_ENTRIES, AuditBuffer
 from sampan.apiserver.audit.event import AuditEntry, line
-from sampan.apiserver.review_webhook import RemoteWebhook, RetryPolicy, ReviewFailed
+from sampan.apiserver.review_webhook import RemoteWebhook, RemoteWebhookFailed, RetryPolicy
 from sampan.machinery.client.access import Access
 from sampan.machinery.metrics import Metrics
 
@@ -107,7 +107,7 @@ class AuditWebhook:
             return
         try:
             await self._webhook.post(body, attempts=attempts)
-        except ReviewFailed as error:
+        except RemoteWebhookFailed as error:
             self._buffer.count_lost(count)
             log.error("audit webhook: dropped %d events that could not be sent: %s", count, error)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.user_names import authenticated_groups
 from sampan.apiserver.request.call import UserInfo
-from sampan.apiserver.review_webhook import RemoteReviewer, RetryPolicy, ReviewFailed
+from sampan.apiserver.review_webhook import RemoteReviewer, RemoteWebhookFailed, RetryPolicy
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import Clock
 from sampan.machinery.lru_cache import LruCache
@@ -77,7 +77,7 @@ class TokenWebhook:
         }
         try:
             return await self._service.status(review)
-        except ReviewFailed as error:
+        except RemoteWebhookFailed as error:
             raise TokenError(str(error)) from error
 
 

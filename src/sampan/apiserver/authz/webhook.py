@@ -12,7 +12,7 @@ import msgspec
 from sampan.api import fields, labels, limits
 from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, ResolvedRules
 from sampan.apiserver.request.call import UserInfo
-from sampan.apiserver.review_webhook import RemoteReviewer, RetryPolicy, ReviewFailed
+from sampan.apiserver.review_webhook import RemoteReviewer, RemoteWebhookFailed, RetryPolicy
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST, BudgetExceeded, CostBudget
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.cel.escapes import reachable
@@ -168,7 +168,7 @@ class WebhookAuthorizer:
         }
         try:
             result = decision_of(await self._service.status(review))
-        except ReviewFailed as error:
+        except RemoteWebhookFailed as error:
             return AuthzResult(settings.on_failure, error=f"webhook authorizer: {error}")
         if _length(attributes) < _LONGEST_KEPT:
             is_allowed = result.decision is AuthzDecision.ALLOW

@@ -112,7 +112,7 @@ def _value(section: str, field: str, value: str, is_raw: bool) -> Any:
         return value
     if is_raw:
         return base64.b64encode(value.encode()).decode()
-    if (message := conversion_errors.error_message(value)) is not None:
+    if (message := conversion_errors.base64_error_message(value)) is not None:
         raise KubectlError(f"error decoding input value: {message}")
     return value
 
