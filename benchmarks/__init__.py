@@ -6,8 +6,6 @@ for the reference machine; `benchmarks.run` scales them by how fast this machine
 
 from typing import NamedTuple
 
-__all__ = ["Row"]
-
 
 class Row(NamedTuple):
     """One measured figure."""
@@ -17,7 +15,7 @@ class Row(NamedTuple):
     unit: str
     """`us`, `ms`, `s`, `MB`: less is better. Anything that ends in `/s` is a rate: more is better."""
     goal: float | None = None
-    """At calibration 1.0; None where there is none."""
+    """The goal at calibration 1.0, or None."""
     note: str = ""
     """A condition that the figure depends on (the disk, the number of writers)."""
 

@@ -10,13 +10,13 @@ from rich.console import Console
 
 from benchmarks.machine import describe
 from benchmarks.report import markdown, merged, print_table
-from benchmarks.run import Failed, Result, measure, topics
+from benchmarks.run import MeasurementFailed, Result, measure, topics
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
 
 def _console() -> Console:
-    """As wide as the terminal; wide enough for a row a line where there is none."""
+    """Return a console as wide as the terminal, or wide enough for one line per row."""
     console = Console()
     return console if console.is_terminal else Console(width=150)
 
@@ -34,7 +34,7 @@ def main(chosen: tuple[str, ...], write: bool, strict: bool) -> None:
         console.print(f"measuring {topic} ...", style="dim")
         try:
             results += measure(topic)
-        except Failed as failure:
+        except MeasurementFailed as failure:
             broken = True
             console.print(f"{topic} failed:\n{failure}", style="red", markup=False, highlight=False)
     machine = describe()

@@ -1,4 +1,4 @@
-"""What field ownership adds to the writes of an ordinary pod, and what a server-side apply costs."""
+"""Field ownership in the writes of an ordinary pod, and server-side apply."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 
 from benchmarks import Row
-from benchmarks.patch_bench import condition, us
+from benchmarks.sample_pods import condition
+from benchmarks.timing import best_us
 from sampan.api.codec import json
 from sampan.api.scheme import builtin_scheme
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.fieldmanager.ownership import Ownership
+from sampan.apiserver.fieldmanager import Ownership
 from sampan.apiserver.registry.kinds.pods import BEHAVIOUR
 from sampan.apiserver.registry.registry import Registry
 from sampan.machinery.apply import sets
@@ -53,11 +54,11 @@ def rows() -> Iterator[Row]:
         managers.apply(base, applied, kept, manager="applier", force=True, now=NOW)
 
     encoded = sets.encode(sets.decode(bytes(kept[0].fieldsV1)))
-    yield Row("managers of a new pod", us(create), "us", 250)
-    yield Row("managers after a change of its status", us(lambda: update(running, "status")), "us", 400)
-    yield Row("managers after a write that changes nothing", us(lambda: update(created, "")), "us", 400)
-    yield Row("server-side apply to a pod", us(apply, times=100), "us", 1000)
-    yield Row("FieldsV1 of a pod read", us(lambda: sets.decode(encoded)), "us")
+    yield Row("managers of a new pod", best_us(create), "us", 250)
+    yield Row("managers after a change of its status", best_us(lambda: update(running, "status")), "us", 400)
+    yield Row("managers after a write that changes nothing", best_us(lambda: update(created, "")), "us", 400)
+    yield Row("server-side apply to a pod", best_us(apply, times=100), "us", 1000)
+    yield Row("FieldsV1 of a pod read", best_us(lambda: sets.decode(encoded)), "us")
 
 
 def _never() -> Any:
@@ -65,7 +66,7 @@ def _never() -> Any:
 
 
 def _sent() -> dict[str, Any]:
-    """As a client sends it."""
+    """Return a pod as a client sends it."""
     container = {
         "name": "main",
         "image": "nginx:1.25",
@@ -80,7 +81,7 @@ def _sent() -> dict[str, Any]:
 
 
 def _pod() -> Pod:
-    """With its defaults, as it is when managers are looked at."""
+    """Return a pod with its defaults, as it is when its managed fields are computed."""
     pod = json.from_value({"apiVersion": "v1", "kind": "Pod", **_sent()}, Pod)
     BEHAVIOUR.strategy.default(pod)
     return pod

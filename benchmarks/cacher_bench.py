@@ -1,4 +1,4 @@
-"""The watch cache: what a list, an event, a delivery and a cached pod cost."""
+"""The watch cache: the cost of a list, of an event, of its delivery to watchers, and of a cached pod."""
 
 import asyncio
 import gc
@@ -12,7 +12,7 @@ import msgspec
 import uvloop
 
 from benchmarks import Row
-from sampan.api.fields import FieldTerm
+from sampan.api.selectors.fields import FieldTerm
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import Batch, StoreEvent
 from sampan.storage.cacher import CachedField, Cacher, ListQuery, ObjectSelection, Shape, Watcher, WatchQuery
@@ -107,7 +107,7 @@ def rows() -> Iterator[Row]:
 
 
 async def _measured() -> list[Row]:
-    async with _filled(LIST_PODS) as feed:
+    async with _FilledCacher(LIST_PODS) as feed:
         return [
             *await _lists(feed.cacher),
             await _apply(feed),
@@ -117,7 +117,7 @@ async def _measured() -> list[Row]:
         ]
 
 
-class _filled:
+class _FilledCacher:
     """A cacher over a store with pods, and a way to give it events as its store would."""
 
     def __init__(self, count: int) -> None:
@@ -127,7 +127,7 @@ class _filled:
         self._tasks = asyncio.TaskGroup()
         self.revision = 0
 
-    async def __aenter__(self) -> "_filled":
+    async def __aenter__(self) -> "_FilledCacher":
         await self.backend.__aenter__()
         for number in range(self.count):
             await self.backend.put(key(number), pod(number))
@@ -144,12 +144,12 @@ class _filled:
 
     def batches(self, count: int) -> list[Batch]:
         """Status changes of pods, one in each batch."""
-        made = []
+        batches = []
         for n in range(count):
             self.revision += 1
             event = StoreEvent(self.revision, key(n % self.count), pod(n % self.count, version=self.revision), 1)
-            made.append(Batch([event], self.revision))
-        return made
+            batches.append(Batch([event], self.revision))
+        return batches
 
     def apply(self, batch: Batch) -> None:
         self.cacher._state.apply(batch)
@@ -170,16 +170,16 @@ async def _lists(cacher: Cacher) -> list[Row]:
     async def one_node() -> float:
         query = ListQuery(ObjectSelection(fields=(FieldTerm("spec.nodeName", "node-7"),)))
         start = time.perf_counter()
-        found = await cacher.list(query)
+        listed = await cacher.list(query)
         took = time.perf_counter() - start
-        assert len(found.items) == LIST_PODS // 500
+        assert len(listed.items) == LIST_PODS // 500
         return took
 
     async def one_label() -> float:
         start = time.perf_counter()
-        found = await cacher.list(ListQuery(ObjectSelection(labels=HasLabel("app", "app-7"))))
+        listed = await cacher.list(ListQuery(ObjectSelection(labels=HasLabel("app", "app-7"))))
         took = time.perf_counter() - start
-        assert len(found.items) == LIST_PODS // 200
+        assert len(listed.items) == LIST_PODS // 200
         return took
 
     async def page() -> float:
@@ -201,7 +201,7 @@ async def _least(measure: Callable[[], Awaitable[float]], tries: int = 20) -> fl
     return min([await measure() for _ in range(tries)])
 
 
-async def _apply(feed: _filled) -> Row:
+async def _apply(feed: _FilledCacher) -> Row:
     selections = [
         ObjectSelection(),
         ObjectSelection("team-1"),
@@ -226,7 +226,7 @@ async def _apply(feed: _filled) -> Row:
     return row
 
 
-async def _fan_out(feed: _filled, name: str, selection: Callable[[int], ObjectSelection], goal_ms: float) -> Row:
+async def _fan_out(feed: _FilledCacher, name: str, selection: Callable[[int], ObjectSelection], goal_ms: float) -> Row:
     """All watchers idle, waiting for the event."""
     best = float("inf")
     async with asyncio.TaskGroup() as tasks:
@@ -254,7 +254,7 @@ _ELSEWHERE: dict[str, Callable[[int], ObjectSelection]] = {
 }
 
 
-async def _others(feed: _filled, name: str, selection: Callable[[int], ObjectSelection]) -> Row:
+async def _others(feed: _FilledCacher, name: str, selection: Callable[[int], ObjectSelection]) -> Row:
     """How much 1,000 watchers of something else add to the cost of an event."""
     watchers = [await _open(feed, selection(n)) for n in range(WATCHERS)]
     routes = feed.cacher._state.routes
@@ -277,12 +277,12 @@ async def _others(feed: _filled, name: str, selection: Callable[[int], ObjectSel
     return Row(f"one event past 1,000 watchers of other {name}", 1e6 * best, "us", 20.0)
 
 
-async def _open(feed: _filled, selection: ObjectSelection) -> Watcher:
+async def _open(feed: _FilledCacher, selection: ObjectSelection) -> Watcher:
     query = WatchQuery(selection, resource_version=str(feed.cacher.revision))
     return await feed.cacher.watch(query).__aenter__()
 
 
-def _one(feed: _filled) -> float:
+def _one(feed: _FilledCacher) -> float:
     (batch,) = feed.batches(1)
     start = time.perf_counter()
     feed.apply(batch)

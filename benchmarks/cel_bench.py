@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import count
 
 from benchmarks import Row
-from benchmarks.values_bench import best_ns
+from benchmarks.timing import best_us
 from sampan.machinery.cel import CostLimitExceeded, Environment
 from sampan.machinery.cel.checker.types import DYN, INT, STRING, ObjectType, list_of
 from sampan.machinery.cel.devices import compiled
@@ -34,11 +34,16 @@ DEVICE = {
 def rows() -> Iterator[Row]:
     environment = Environment({"self": SELF, "object": DYN}, libraries=(BINDINGS,))
     rule, loop, selector = environment.compile(RULE), environment.compile(LOOP), compiled(SELECTOR)
-    yield Row("CEL: evaluate a rule of two comparisons", _us(lambda: rule.evaluate(VALUES)), "us", 3)
-    yield Row("CEL: evaluate a loop over 5 containers", _us(lambda: loop.evaluate(VALUES)), "us", 40)
-    yield Row("CEL: match a device", _us(lambda: selector.matches(DEVICE)), "us", 6)
+    yield Row("CEL: evaluate a rule of two comparisons", best_us(lambda: rule.evaluate(VALUES), times=5_000), "us", 3)
+    yield Row("CEL: evaluate a loop over 5 containers", best_us(lambda: loop.evaluate(VALUES), times=5_000), "us", 40)
+    yield Row("CEL: match a device", best_us(lambda: selector.matches(DEVICE), times=5_000), "us", 6)
     number = count()
-    yield Row("CEL: compile a rule", _us(lambda: environment.compile(f"{RULE} && {next(number)} > 0"), 500), "us", 600)
+    yield Row(
+        "CEL: compile a rule",
+        best_us(lambda: environment.compile(f"{RULE} && {next(number)} > 0"), times=500),
+        "us",
+        600,
+    )
     yield Row(
         "CEL: evaluate a rule at the cost limit",
         _limit(environment, "self.names.all(a, self.names.all(b, a == b))"),
@@ -46,11 +51,6 @@ def rows() -> Iterator[Row]:
         300,
     )
     yield Row("CEL: the same with nested lists", _limit(environment, SHARED), "ms", 1500, "the slowest found")
-
-
-def _us(work: object, times: int = 5_000) -> float:
-    assert callable(work)
-    return best_ns(work, rounds=5, times_each=times) / 1000
 
 
 def _limit(environment: Environment, source: str) -> float:

@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from benchmarks import Row
-from benchmarks.writes_bench import JSON, cpu_us, make_call, writing_pipeline
-from sampan.api.schema import from_openapi
+from benchmarks.api_pipeline import JSON, cpu_us, make_call, memory_pipeline
+from sampan.api.schema.tree import from_openapi
 from sampan.apiserver.customresources import CustomResourceMetrics, DefinitionController
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.custom.custom_schema import CustomSchema
 from sampan.apiserver.registry.custom.rules import RuleValidator
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics
 
 COUNT, LARGE, ROUNDS = 1000, 10, 10
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -40,7 +40,7 @@ def rows() -> Iterator[Row]:
 
 
 async def _measure() -> tuple[float, float, float, float, float]:
-    async with writing_pipeline() as pipeline:
+    async with memory_pipeline() as pipeline:
         controller = DefinitionController(pipeline=pipeline, metrics=CustomResourceMetrics(metrics=Metrics()))
         running = asyncio.create_task(controller.run())
         await controller.wait_synced()

@@ -22,8 +22,8 @@ import msgspec
 from benchmarks import Row, page_browser
 from benchmarks.pods import WRITERS, create, until
 from benchmarks.processes import cpu_s, resident_mb
-from tests.cli.command import Sampan, wait_until_ready
-from tests.ports import free_port
+from benchmarks.running_cluster import running_cluster
+from benchmarks.sample_pods import hollow_pod
 
 NODES, PODS = 1000, 10_000
 WATCHED_S = 30
@@ -33,15 +33,12 @@ TOKEN = "benchmark-token"
 
 
 def rows(nodes: int = NODES, pods: int = PODS) -> Iterator[Row]:
-    with tempfile.TemporaryDirectory() as home:
-        tokens = Path(home) / "tokens.csv"
+    with tempfile.TemporaryDirectory() as directory:
+        tokens = Path(directory) / "tokens.csv"
         tokens.write_text(f'{TOKEN},admin,1,"system:masters"\n')
-        sampan, port, secure_port = Sampan(Path(home)), free_port(), free_port()
-        flags = ("--secure-port", str(secure_port), "--insecure-port", str(port), "--nodes", str(nodes))
-        more = ("--token-auth-file", str(tokens), "--no-hollow-events")
-        with sampan.running("up", "--runtime", "hollow", *flags, *more) as process:
-            wait_until_ready(f"http://127.0.0.1:{port}")
-            measurement = _Measurement(process.pid, f"http://127.0.0.1:{port}", f"https://127.0.0.1:{secure_port}")
+        flags = ("--runtime", "hollow", "--nodes", str(nodes), "--no-hollow-events", "--token-auth-file", str(tokens))
+        with running_cluster(*flags) as cluster:
+            measurement = _Measurement(cluster.pid, cluster.url, cluster.secure_url)
             yield from asyncio.run(measurement.run(nodes, pods))
 
 
@@ -57,7 +54,7 @@ class _Measurement:
             aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser,
         ):
             await until(api, "/api/v1/nodes", nodes)
-            await create(api, (_pod(number, nodes) for number in range(pods)))
+            await create(api, (hollow_pod(number, nodes) for number in range(pods)))
             await until(api, "/api/v1/pods?fieldSelector=status.phase=Running", pods)
             await asyncio.sleep(20)
             before_idle = await self._core_share(lambda: asyncio.sleep(WATCHED_S))
@@ -184,18 +181,6 @@ async def _change(api: aiohttp.ClientSession, pods: int) -> None:
                 group.create_task(patch(number * 7919 % pods))
                 number += 1
             await asyncio.sleep(0.02)
-
-
-def _pod(number: int, nodes: int) -> dict[str, object]:
-    container = {
-        "name": "main",
-        "image": "registry.k8s.io/pause:3.10",
-        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
-    }
-    return {
-        "metadata": {"name": f"pod-{number}", "labels": {"app": f"app-{number % 100}"}},
-        "spec": {"nodeName": f"node-{number % nodes}", "containers": [container]},
-    }
 
 
 if __name__ == "__main__":

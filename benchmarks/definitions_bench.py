@@ -3,10 +3,8 @@ until all are established, and the memory and CPU time of the server."""
 
 import asyncio
 import random
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -14,8 +12,7 @@ import msgspec
 
 from benchmarks import Row
 from benchmarks.processes import cpu_s, resident_mb
-from tests.cli.command import Sampan, wait_until_ready
-from tests.ports import free_port
+from benchmarks.running_cluster import running_cluster
 
 LARGE, SMALL, BYTES = 100, 100, 200_000
 GROUP = "bench.example.com"
@@ -46,12 +43,8 @@ Schema = dict[str, Any]
 
 
 def rows() -> Iterator[Row]:
-    with tempfile.TemporaryDirectory() as home:
-        sampan, port = Sampan(Path(home)), free_port()
-        with sampan.running("up", "--secure-port", str(free_port()), "--insecure-port", str(port)) as process:
-            url = f"http://127.0.0.1:{port}"
-            wait_until_ready(url)
-            yield from asyncio.run(_measure(url, process.pid))
+    with running_cluster() as cluster:
+        yield from asyncio.run(_measure(cluster.url, cluster.pid))
 
 
 async def _measure(url: str, pid: int) -> list[Row]:

@@ -1,4 +1,4 @@
-"""DNS: responses a second over real sockets, CPU of each, and what a change of a service costs."""
+"""DNS: responses per second over real sockets, the CPU time of each, and that of a changed service."""
 
 import asyncio
 import os
@@ -6,13 +6,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 
 from benchmarks import Row
+from benchmarks.processes import own_cpu_s
 from sampan.machinery.clock import RealClock
-from sampan.machinery.metrics import Metrics
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import key_of
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.dns.cluster_dns import KnownClients
 from sampan.network.dns.config import DnsServerConfig, ForwarderConfig, ZoneConfig
 from sampan.network.dns.forwarder import Forwarder
@@ -121,10 +121,10 @@ async def _serve(table: RecordTable, names: list[str]) -> tuple[float, float]:
         await warm_up.wait()
         client = await asyncio.create_subprocess_exec(*arguments)
         await _first_query(server)
-        cpu, began, before = _cpu_s(), time.perf_counter(), _requests(server)
+        cpu, began, before = own_cpu_s(), time.perf_counter(), _requests(server)
         await client.wait()
         handled = _requests(server) - before
-        per_s, cpu_us = handled / (time.perf_counter() - began), (_cpu_s() - cpu) / handled * 1e6
+        per_s, cpu_us = handled / (time.perf_counter() - began), (own_cpu_s() - cpu) / handled * 1e6
         task.cancel()
     return per_s, cpu_us
 
@@ -137,8 +137,3 @@ async def _first_query(server: DnsServer) -> None:
 
 def _requests(server: DnsServer) -> int:
     return sum(sum(transport.requests.values()) for transport in server.transports)
-
-
-def _cpu_s() -> float:
-    used = getrusage(RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime

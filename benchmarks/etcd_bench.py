@@ -1,4 +1,4 @@
-"""The etcd store: what a put costs this process, how many pass, how fast watches are told."""
+"""The etcd store: puts per second and their cost in this process, and the delivery of events to watches."""
 
 import asyncio
 import statistics
@@ -34,7 +34,7 @@ async def _rows(url: str) -> list[Row]:
         start = await backend.current_revision()
         rate, cpu_us, latencies_ms = await _write(backend, "/registry/pods/", PUTS)
         alone = (await _write(backend, "/registry/alone/", 300, writers=1))[2]
-        fan_out, told_us = await _watch(backend, start, WATCHES)
+        fan_out, delivered_us = await _watch(backend, start, WATCHES)
     async with asyncio.timeout(TIMEOUT_S), EtcdBackend(endpoints=[url]) as backend:
         received, received_us = await _watch(backend, start, 1)
     return [
@@ -45,14 +45,14 @@ async def _rows(url: str) -> list[Row]:
         Row("etcd events received by one watch", received, "events/s", note="from the past, over the wire"),
         Row("etcd event received, CPU of this process", received_us, "us"),
         Row("etcd watch deliveries", fan_out, "events/s", note=f"{WATCHES} watches of one prefix, from kept events"),
-        Row("etcd watch delivery, CPU of this process", told_us, "us"),
+        Row("etcd watch delivery, CPU of this process", delivered_us, "us"),
     ]
 
 
 async def _write(
     backend: EtcdBackend, prefix: str, count: int, *, writers: int = WRITERS
 ) -> tuple[float, float, list[float]]:
-    """Puts a second, CPU microseconds a put, latencies in milliseconds."""
+    """Return puts per second, CPU microseconds of a put, and latencies in milliseconds."""
     numbers = iter(range(count))
     latencies: list[float] = []
 
@@ -69,13 +69,13 @@ async def _write(
 
 
 async def _watch(backend: EtcdBackend, after: int, count: int) -> tuple[float, float]:
-    """Watches that begin before all puts: deliveries a second, CPU microseconds of each."""
-    total, told, done = PUTS * count, 0, asyncio.Event()
+    """Return deliveries per second to watches that start before all puts, and CPU microseconds of each."""
+    total, delivered, done = PUTS * count, 0, asyncio.Event()
 
     def on_batch(batch: Batch) -> None:
-        nonlocal told
-        told += len(batch.events)
-        if told >= total:
+        nonlocal delivered
+        delivered += len(batch.events)
+        if delivered >= total:
             done.set()
 
     start, cpu = time.perf_counter(), time.process_time()

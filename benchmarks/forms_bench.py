@@ -1,30 +1,21 @@
-"""Forms of answers: a pod and 1,000 of them, from the pipeline to the bytes that go to the socket; OpenAPI."""
+"""Responses in several forms: a pod and 1,000 of them, from the pipeline to the bytes of the response; OpenAPI."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from benchmarks import Row
-from benchmarks.values_bench import best_ns
+from benchmarks.api_pipeline import ADMIN, PODS, memory_pipeline
+from benchmarks.timing import best_ns
 from sampan.api.scheme import builtin_scheme
-from sampan.apiserver.admission.chain import AdmissionChain
-from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
-from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.metrics import RequestMetrics
-from sampan.apiserver.nonresource import nonresource_handlers
-from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.call import MASTERS, Call, Query, UserInfo
+from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.response.renderer import Renderer
-from sampan.machinery.clock import RealClock
-from sampan.machinery.metrics import Metrics
-from sampan.storage.memory import MemoryBackend
+from sampan.machinery.telemetry.metrics import Metrics
 
-PODS = "/api/v1/namespaces/default/pods"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 FORMS = {
     "JSON": ("application/json", 6.0),
@@ -32,39 +23,11 @@ FORMS = {
     "metadata": ("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", 12.0),
     "protobuf, asked for again": (PROTOBUF, 12.0),
 }
-_USER = UserInfo("admin", groups=(MASTERS,))
 
 
 def _call(method: str, path: str, accept: str = "", body: bytes = b"") -> Call:
     headers = {"Accept": accept, "User-Agent": "kubectl/v1.36.0"}
-    return Call(method=method, path=path, query=Query(""), headers=headers, body=body, user=_USER)
-
-
-class _NoAuthenticator:
-    async def authenticate(self, call: Call) -> UserInfo:
-        return _USER
-
-
-@asynccontextmanager
-async def _server() -> AsyncIterator[tuple[Pipeline, Renderer]]:
-    tasks: list[asyncio.Task[None]] = []
-    async with MemoryBackend(clock=RealClock()) as backend, asyncio.TaskGroup() as group:
-
-        def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-            tasks.append(group.create_task(work))
-            return tasks[-1]
-
-        registry = Registry(scheme=builtin_scheme(), backend=backend, clock=RealClock(), start_task=start)
-        pipeline = Pipeline(
-            scheme=registry.scheme,
-            authenticator=_NoAuthenticator(),
-            authorizer=UnionAuthorizer(PrivilegedGroupAuthorizer()),
-            endpoints=ApiEndpoints(registry=registry, admission=AdmissionChain([])),
-            nonresource_handlers=nonresource_handlers(registry),
-        )
-        yield pipeline, Renderer(endpoints=pipeline.endpoints)
-        for task in tasks:
-            task.cancel()
+    return Call(method=method, path=path, query=Query(""), headers=headers, body=body, user=ADMIN)
 
 
 def _pod(number: int) -> bytes:
@@ -76,7 +39,7 @@ def _pod(number: int) -> bytes:
 
 
 async def _cpu_ms(work: Callable[[], Awaitable[object]], times: int) -> float:
-    """The least of three rounds, for each time."""
+    """Return the CPU milliseconds of a call in the best of three rounds."""
     best = float("inf")
     for _ in range(3):
         start = time.process_time()
@@ -87,7 +50,8 @@ async def _cpu_ms(work: Callable[[], Awaitable[object]], times: int) -> float:
 
 
 async def _measure() -> list[Row]:
-    async with _server() as (pipeline, renderer):
+    async with memory_pipeline() as pipeline:
+        renderer = Renderer(endpoints=pipeline.endpoints)
 
         async def ask(path: str, accept: str) -> int:
             call = _call("GET", path, accept)
@@ -98,15 +62,15 @@ async def _measure() -> list[Row]:
         for number in range(1000):
             await pipeline.serve_as(_call("POST", PODS, body=_pod(number)))
         one = await _cpu_ms(lambda: ask(f"{PODS}/pod-0500", "application/json"), 2000)
-        found = [Row("get a pod as JSON", one * 1000, "us", 40)]
+        rows = [Row("get a pod as JSON", one * 1000, "us", 40)]
         for name, (accept, goal) in FORMS.items():
-            found.append(
+            rows.append(
                 Row(f"list 1,000 pods as {name}", await _cpu_ms(lambda a=accept: ask(PODS, a), 2), "ms", goal)  # type: ignore[misc]
             )
         start = time.process_time()
         await ask("/openapi/v3/api/v1", "application/json")
-        found.append(Row("OpenAPI v3 of the core group, made", (time.process_time() - start) * 1000, "ms", 120))
-        return found
+        rows.append(Row("OpenAPI v3 of the core group, made", (time.process_time() - start) * 1000, "ms", 120))
+        return rows
 
 
 def rows() -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""The garbage collector: what it remembers, and what it costs that it watches."""
+"""The garbage collector: the memory of its graph, and the CPU time of events and of deletions."""
 
 import asyncio
 import time
@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 from benchmarks import Row
-from sampan.api.resource import Resource
+from benchmarks.processes import resident_mb
+from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.controllers.garbage.graph import Graph
@@ -16,7 +17,7 @@ from sampan.machinery.client import Client, Delete, PatchType, Selection
 from sampan.machinery.object_key import NamespacedName
 from sampan.testing import Cluster
 
-OWNED, EACH, WRITES = 100_000, 10, 2000
+OWNED, PER_OWNER, WRITES = 100_000, 10, 2000
 _HERE = Selection(namespace="default")
 PODS = Resource(group="", version="v1", kind="Pod", plural="pods", singular="pod")
 _POD = (
@@ -25,20 +26,15 @@ _POD = (
 )
 
 
-def _resident_mb() -> float:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096 / 1e6
-
-
-def _remembered_mb() -> float:
+def _graph_mb() -> float:
     graph = Graph(lambda node: None)
     graph.set_kinds({("v1", "Pod"): PODS})
-    nodes, before = graph.nodes(PODS), _resident_mb()
+    nodes, before = graph.nodes(PODS), resident_mb()
     for at in range(OWNED):
-        owner = at // EACH
-        found = OWNERSHIP.decode((_POD % (owner, at, owner % 100, uuid.uuid4(), owner, owner)).encode())
-        graph.put(nodes, NamespacedName(found.metadata.namespace, found.metadata.name), found)
-    return _resident_mb() - before
+        owner = at // PER_OWNER
+        obj = OWNERSHIP.decode((_POD % (owner, at, owner % 100, uuid.uuid4(), owner, owner)).encode())
+        graph.put(nodes, NamespacedName(obj.metadata.namespace, obj.metadata.name), obj)
+    return resident_mb() - before
 
 
 @asynccontextmanager
@@ -48,11 +44,11 @@ async def _cluster(*controllers: str) -> AsyncIterator[Client]:
 
 
 async def _patched_us(*controllers: str) -> float:
-    """The processor time of a patch of an object without owners."""
+    """Return the CPU time of a patch of an object without owners."""
     async with _cluster(*controllers) as client:
         maps = client.of(ConfigMap)
         await maps.create(ConfigMap(metadata=ObjectMeta(name="m", namespace="default")))
-        await asyncio.sleep(1)  # what is done at the start is not meant
+        await asyncio.sleep(1)  # The work of the start is not measured.
         began = time.process_time()
         for at in range(WRITES):
             await maps.patch("m", {"data": {"x": str(at)}}, "default", type=PatchType.MERGE)
@@ -60,7 +56,7 @@ async def _patched_us(*controllers: str) -> float:
 
 
 async def _collected_us() -> float:
-    """The processor time of collecting one dependent, the API server's part included."""
+    """Return the CPU time of collecting one dependent, with that of the API server."""
     async with _cluster("garbage-collector-controller") as client:
         maps = client.of(ConfigMap)
         owner = await maps.create(ConfigMap(metadata=ObjectMeta(name="owner", namespace="default")))
@@ -70,14 +66,14 @@ async def _collected_us() -> float:
             await maps.create(ConfigMap(metadata=meta))
         began = time.process_time()
         await maps.delete("owner", "default", options=Delete(propagation="Background"))
-        while (await maps.list(_HERE, limit=1)).items:  # noqa: ASYNC110 - it is gone when it is gone
+        while (await maps.list(_HERE, limit=1)).items:  # noqa: ASYNC110 - following each deletion would cost CPU time
             await asyncio.sleep(0.05)
         return (time.process_time() - began) / WRITES * 1e6
 
 
 def rows() -> Iterator[Row]:
-    note = f"{OWNED:,} objects of {OWNED // EACH:,} owners; others are not remembered"
-    yield Row("graph of owned objects", _remembered_mb(), "MB", 80, note)
+    note = f"{OWNED:,} objects of {OWNED // PER_OWNER:,} owners; other objects are not in the graph"
+    yield Row("graph of owned objects", _graph_mb(), "MB", 80, note)
     without = asyncio.run(_patched_us())
     watched = asyncio.run(_patched_us("garbage-collector-controller"))
     yield Row("an event of an object without owners", max(0.0, watched - without), "us", 40, "on top of the write")

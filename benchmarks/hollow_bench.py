@@ -5,31 +5,24 @@
 
 import asyncio
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import aiohttp
 
 from benchmarks import Row
 from benchmarks.pods import WRITERS, create, until
 from benchmarks.processes import cpu_s, resident_mb
-from tests.cli.command import Sampan, wait_until_ready
-from tests.ports import free_port
+from benchmarks.running_cluster import running_cluster
+from benchmarks.sample_pods import hollow_pod
 
 NODES, PODS = 200, 2000
 WATCHED_S = 15
 
 
 def rows(nodes: int = NODES, pods: int = PODS) -> Iterator[Row]:
-    with tempfile.TemporaryDirectory() as home:
-        sampan, port = Sampan(Path(home)), free_port()
-        flags = ("--secure-port", str(free_port()), "--insecure-port", str(port), "--nodes", str(nodes))
-        with sampan.running("up", "--runtime", "hollow", *flags, *_events(nodes)) as process:
-            url = f"http://127.0.0.1:{port}"
-            wait_until_ready(url)
-            yield from asyncio.run(_measured(url, process.pid, nodes, pods))
+    with running_cluster("--runtime", "hollow", "--nodes", str(nodes), *_events(nodes)) as cluster:
+        yield from asyncio.run(_measured(cluster.url, cluster.pid, nodes, pods))
 
 
 def _events(nodes: int) -> tuple[str, ...]:
@@ -37,51 +30,39 @@ def _events(nodes: int) -> tuple[str, ...]:
 
 
 async def _measured(url: str, pid: int, nodes: int, pods: int) -> list[Row]:
-    note, found = f"{nodes} nodes, {pods} pods", []
+    note, rows = f"{nodes} nodes, {pods} pods", list[Row]()
     connections = aiohttp.TCPConnector(limit=WRITERS + 2)
     async with aiohttp.ClientSession(url, connector=connections) as session:
         began = time.monotonic()
         await until(session, "/api/v1/nodes", nodes)
-        found.append(Row("hollow nodes ready", nodes / (time.monotonic() - began), "nodes/s", note=note))
+        rows.append(Row("hollow nodes ready", nodes / (time.monotonic() - began), "nodes/s", note=note))
         began, cpu = time.monotonic(), cpu_s(pid)
-        await create(session, (_pod(number, nodes) for number in range(pods)))
+        await create(session, (hollow_pod(number, nodes) for number in range(pods)))
         await until(session, "/api/v1/pods?fieldSelector=status.phase=Running", pods)
-        found.append(Row("pods created and running", pods / (time.monotonic() - began), "pods/s"))
-        found.append(Row("all of it, CPU for each pod", (cpu_s(pid) - cpu) / pods * 1000, "ms", note=note))
+        rows.append(Row("pods created and running", pods / (time.monotonic() - began), "pods/s"))
+        rows.append(Row("all of it, CPU for each pod", (cpu_s(pid) - cpu) / pods * 1000, "ms", note=note))
         await asyncio.sleep(15)
         cpu, began = cpu_s(pid), time.monotonic()
         latency = await _latency(session, pods)
         idle = (cpu_s(pid) - cpu) / (time.monotonic() - began) * 100
-        found.append(Row("get of a pod, 99th of 100", latency, "ms", goal=200, note=note))
-        found.append(Row("at rest, heartbeats included", idle, "% of a core", note=note))
-        found.append(Row("resident", resident_mb(pid), "MB", goal=2500, note=note))
-    return found
-
-
-def _pod(number: int, nodes: int) -> dict[str, object]:
-    container = {
-        "name": "main",
-        "image": "registry.k8s.io/pause:3.10",
-        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
-    }
-    return {
-        "metadata": {"name": f"pod-{number}", "labels": {"app": f"app-{number % 100}"}},
-        "spec": {"nodeName": f"node-{number % nodes}", "containers": [container]},
-    }
+        rows.append(Row("get of a pod, 99th of 100", latency, "ms", goal=200, note=note))
+        rows.append(Row("at rest, heartbeats included", idle, "% of a core", note=note))
+        rows.append(Row("resident", resident_mb(pid), "MB", goal=2500, note=note))
+    return rows
 
 
 async def _latency(session: aiohttp.ClientSession, pods: int) -> float:
-    took = []
+    latencies = []
     deadline = time.monotonic() + WATCHED_S
     number = 0
     while time.monotonic() < deadline:
         number = (number + 7919) % pods
         began = time.monotonic()
-        async with session.get(f"/api/v1/namespaces/default/pods/pod-{number}") as answer:
-            await answer.read()
-        took.append(time.monotonic() - began)
+        async with session.get(f"/api/v1/namespaces/default/pods/pod-{number}") as response:
+            await response.read()
+        latencies.append(time.monotonic() - began)
         await asyncio.sleep(0.01)
-    return sorted(took)[len(took) * 99 // 100] * 1000
+    return sorted(latencies)[len(latencies) * 99 // 100] * 1000
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the figures depend on: how fast this machine is now, its cores, its Python, its disk."""
+"""The machine that the figures depend on: its present speed, cores, Python and disk."""
 
 import hashlib
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 REFERENCE_S = 0.00799
-"""What `_fixed_work` takes on the machine that the goals are stated for."""
+"""The CPU seconds of `_fixed_work` on the reference machine, for which the goals are stated."""
 
 
 class Machine(NamedTuple):
@@ -20,7 +20,7 @@ class Machine(NamedTuple):
     sqlite: str
     fsyncs_per_s: float
     directory: str
-    """Where the disk was measured, and where the stores of the measurements lie."""
+    """The directory of the stores, in which the disk was measured."""
 
 
 def describe() -> Machine:
@@ -36,13 +36,13 @@ def describe() -> Machine:
 
 
 def calibration(tries: int = 9) -> float:
-    """1.0 on the reference machine, 2.0 where the same work takes twice the CPU time. The best of some tries, so that
-    what else runs here counts less."""
+    """Return 1.0 on the reference machine, 2.0 if the same work takes twice the CPU time. It is the best of some tries,
+    so that other processes matter less."""
     return min(_fixed_work() for _ in range(tries)) / REFERENCE_S
 
 
 def _fixed_work() -> float:
-    """CPU seconds of a fixed mixture of interpreter, dict and C work."""
+    """Return the CPU seconds of a fixed mixture of interpreter, dict and C work."""
     start = time.process_time()
     digest, last_seen = hashlib.sha256(), {}
     for number in range(60_000):
@@ -52,7 +52,7 @@ def _fixed_work() -> float:
 
 
 def fsync_rate(directory: str, tries: int = 3) -> float:
-    """How many times a second 4 KB can be appended and brought to disk, one after the other; the best of some tries."""
+    """Return how many times per second 4 KB can be appended and synced to disk, in the best of some tries."""
     return max(_fsync_rate(directory, seconds=0.4) for _ in range(tries))
 
 

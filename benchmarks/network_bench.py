@@ -1,4 +1,4 @@
-"""The pod network: what connecting a pod costs, and how soon a hundred at once are connected."""
+"""The pod network: the CPU time of connecting a pod, and the time until a hundred pods at once are connected."""
 
 import asyncio
 import subprocess
@@ -8,9 +8,9 @@ import time
 from collections.abc import Awaitable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from benchmarks import Row
+from benchmarks.processes import own_cpu_s
 from sampan.machinery.clock import RealClock
 from sampan.network.pods import BridgeConfig, BridgeNetwork, unsupported_reason
 from sampan.runtimes.config import PortMapping
@@ -25,10 +25,10 @@ def rows() -> Iterator[Row]:
         return
     yield Row("import of pyroute2", _import_ms(), "ms", note="when the first pod comes")
     for what, has_port in (("pod", False), ("pod with a host port", True)):
-        with tempfile.TemporaryDirectory() as folder:
-            lab = Lab(Path(folder))
+        with tempfile.TemporaryDirectory() as directory:
+            lab = Lab(Path(directory))
             try:
-                attached, detached = lab.run(partial(_come_and_go, lab, has_port))
+                attached, detached = lab.run(partial(_attach_and_detach, lab, has_port))
             finally:
                 lab.close()
         note = f"{PODS} at once, two addresses each, with nft"
@@ -37,7 +37,7 @@ def rows() -> Iterator[Row]:
         yield Row(f"{PODS} connected, each a {what}", attached[1], "ms")
 
 
-async def _come_and_go(lab: Lab, has_port: bool) -> tuple[tuple[float, float], tuple[float, float]]:
+async def _attach_and_detach(lab: Lab, has_port: bool) -> tuple[tuple[float, float], tuple[float, float]]:
     pods = [lab.space(f"pod{number}") for number in range(PODS)]
     network = BridgeNetwork(
         directory=lab.node.parent / "records", config=BridgeConfig(bridge="bench0"), clock=RealClock()
@@ -45,25 +45,20 @@ async def _come_and_go(lab: Lab, has_port: bool) -> tuple[tuple[float, float], t
     async with network:
         network.use_pod_cidrs(CIDRS)
         await network.attach("first", lab.space("first"), [])
-        came = await _timed(
+        attached = await _timed(
             network.attach(f"pod{n}", pod, [PortMapping(container_port=80, host_port=8000 + n)] if has_port else [])
             for n, pod in enumerate(pods)
         )
-        went = await _timed(network.detach(f"pod{n}") for n in range(PODS))
+        detached = await _timed(network.detach(f"pod{n}") for n in range(PODS))
         await network.remove_all()
-    return came, went
+    return attached, detached
 
 
 async def _timed(calls: Iterable[Awaitable[object]]) -> tuple[float, float]:
-    """Milliseconds of CPU, and by the clock."""
-    cpu, began = _cpu_ms(), time.perf_counter()
+    """Return the milliseconds of CPU time and of elapsed time."""
+    cpu, began = own_cpu_s(with_children=True), time.perf_counter()
     await asyncio.gather(*calls)
-    return _cpu_ms() - cpu, (time.perf_counter() - began) * 1000
-
-
-def _cpu_ms() -> float:
-    used = (getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in used) * 1000
+    return (own_cpu_s(with_children=True) - cpu) * 1000, (time.perf_counter() - began) * 1000
 
 
 def _import_ms() -> float:

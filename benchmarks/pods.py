@@ -1,4 +1,4 @@
-"""Making many pods over HTTP, and waiting until they are as they should be."""
+"""Creating and deleting many pods over HTTP, and waiting until a list has a certain length."""
 
 import asyncio
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ async def create(session: aiohttp.ClientSession, pods: Iterable[dict[str, Any]])
 
     async def writer() -> None:
         for pod in left:
-            async with session.post(_PODS, json=pod) as answer:
-                if answer.status != 201:
-                    raise RuntimeError(await answer.text())
+            async with session.post(_PODS, json=pod) as response:
+                if response.status != 201:
+                    raise RuntimeError(await response.text())
 
     async with asyncio.TaskGroup() as group:
         for _ in range(WRITERS):
@@ -25,11 +25,11 @@ async def create(session: aiohttp.ClientSession, pods: Iterable[dict[str, Any]])
 
 
 async def until(session: aiohttp.ClientSession, path: str, count: int) -> None:
-    """Until there are so many, as the number of those that are left after the first tells."""
+    """Wait until the list has that many objects, from the count of the remaining ones beside its first object."""
     joined = path + ("&" if "?" in path else "?") + "limit=1"
     while True:
-        async with session.get(joined) as answer:
-            listed = await answer.json()
+        async with session.get(joined) as response:
+            listed = await response.json()
         left = listed["metadata"].get("remainingItemCount")
         seen = len(listed["items"]) + (left or 0)
         if left is None and listed["metadata"].get("continue"):
@@ -41,18 +41,15 @@ async def until(session: aiohttp.ClientSession, path: str, count: int) -> None:
 
 async def counted(session: aiohttp.ClientSession, path: str = _PODS) -> int:
     accept = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
-    async with session.get(path, headers=accept) as answer:
-        return (await answer.read()).count(b'"uid":')
+    async with session.get(path, headers=accept) as response:
+        return (await response.read()).count(b'"uid":')
 
 
 async def remove(session: aiohttp.ClientSession) -> None:
-    """All, until the last is gone."""
-    async with session.delete(_PODS) as answer:
-        answer.raise_for_status()
+    """Delete all pods and wait until the last is gone."""
+    async with session.delete(_PODS) as response:
+        response.raise_for_status()
     while True:
         if not await counted(session):
             return
         await asyncio.sleep(0.2)
-
-
-__all__ = ["WRITERS", "counted", "create", "remove", "until"]

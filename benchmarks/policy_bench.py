@@ -1,16 +1,16 @@
-"""Network policies: what a node pays for a large cluster, and for one change in it."""
+"""Network policies: the CPU time of a node for those of a large cluster, and for one change."""
 
 import asyncio
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from benchmarks import Row
+from benchmarks.processes import own_cpu_s
 from sampan.api.types.networking_v1 import NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec
 from sampan.machinery.clock import RealClock
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import key_of
 from sampan.network.pods import unsupported_reason
 from sampan.network.policy.compiler import PolicyCompiler, PolicyConfig
@@ -95,10 +95,6 @@ def _put_pod(compiler: PolicyCompiler, number: int, *, role: str, shift: int = 0
 
 
 def _cpu_ms(work: Callable[[], object]) -> float:
-    before = _total_s()
+    before = own_cpu_s(with_children=True)
     work()
-    return (_total_s() - before) * 1000
-
-
-def _total_s() -> float:
-    return sum(sum(getrusage(who)[:2]) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
+    return (own_cpu_s(with_children=True) - before) * 1000

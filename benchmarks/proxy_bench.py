@@ -8,12 +8,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getpagesize, getrusage
 
 from benchmarks import Row
+from benchmarks.processes import own_cpu_s, resident_mb
 from sampan.api.types.core_v1 import Service
 from sampan.api.types.discovery_v1 import EndpointSlice
-from sampan.machinery.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import in_network
 from sampan.network.nft import run_nft
 from sampan.network.pods import unsupported_reason
 from sampan.network.proxy.config import ProxyConfig, node_facts
@@ -52,7 +52,7 @@ def _rows(services: int, endpoints: int) -> Iterator[Row]:
     name = f"{services:,} services of {endpoints} endpoints"
     objects = [_objects(number, endpoints) for number in range(services)]
     gc.collect()
-    memory = _resident_bytes()
+    memory_mb = resident_mb()
     tracker = ServiceTracker(node_name=NODE, families=[IPV4])
     table = ProxyTable(compiler=COMPILER, generation=Generation(), monotonic=time.monotonic)
 
@@ -68,7 +68,7 @@ def _rows(services: int, endpoints: int) -> Iterator[Row]:
     is_large = services > 1_000
     yield Row(f"first sync, {name}", cpu_ms / 1000, "s of CPU", goal=15 if is_large else 0.6)
     yield Row(f"first sync, {name}, by the clock", wall_ms / 1000, "s")
-    yield Row(f"memory, {name}", (_resident_bytes() - memory) / 1e6, "MB", note="beside the objects of the informers")
+    yield Row(f"memory, {name}", resident_mb() - memory_mb, "MB", note="beside the objects of the informers")
     times = [_timed(lambda: _change(tracker, table, number, endpoints)) for number in range(CHANGES)]  # noqa: B023
     cpu = statistics.median(cpu for cpu, _ in times)
     yield Row(f"one change, {name}", cpu, "ms of CPU", goal=30, note="endpoint replaced, with the kernel's work")
@@ -135,16 +135,7 @@ def _address(base: int, number: int) -> str:
 
 
 def _timed(call: Callable[[], object]) -> tuple[float, float]:
-    """Return milliseconds of CPU, and by the clock."""
-    cpu_ms, start = _cpu_ms(), time.perf_counter()
+    """Return the milliseconds of CPU time and of elapsed time."""
+    cpu_s, start = own_cpu_s(with_children=True), time.perf_counter()
     call()
-    return _cpu_ms() - cpu_ms, (time.perf_counter() - start) * 1000
-
-
-def _cpu_ms() -> float:
-    usages = (getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages) * 1000
-
-
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
+    return (own_cpu_s(with_children=True) - cpu_s) * 1000, (time.perf_counter() - start) * 1000

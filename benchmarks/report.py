@@ -20,7 +20,7 @@ def cells(result: Result) -> tuple[str, ...]:
 
 
 def number(value: float | None) -> str:
-    """Three figures that count, and thousands set apart."""
+    """Format a number with three significant figures and with separators of thousands."""
     if value is None:
         return ""
     if abs(value) >= 100:

@@ -1,5 +1,5 @@
-"""Run every measurement and judge it. Each module runs in a process of its own, so that none warms up or burdens the
-next; the machine is calibrated beside each, since its speed changes."""
+"""Run measurements and compare them with their goals. Each module runs in a process of its own, so that none warms up
+or slows down the next; the machine is calibrated with each, since its speed changes."""
 
 import importlib
 import json
@@ -14,12 +14,12 @@ from benchmarks import Row
 from benchmarks.machine import calibration
 
 TIMEOUT_S = 1800
-"""For one that hangs. The longest takes three minutes of a processor, which it may have to share with many."""
+"""Stops a measurement that hangs. The longest takes three minutes of CPU time, and the machine may be busy."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
 class Result(NamedTuple):
-    """A row, and what was asked of it on this machine."""
+    """A row, and its goal on this machine."""
 
     row: Row
     factor: float
@@ -35,7 +35,7 @@ class Result(NamedTuple):
 
     @property
     def is_met(self) -> bool | None:
-        """None where there is no goal."""
+        """Whether the goal is met; None if there is none."""
         if self.goal is None:
             return None
         return self.row.value >= self.goal if self.row.is_rate else self.row.value <= self.goal
@@ -44,8 +44,8 @@ class Result(NamedTuple):
 SIZES = frozenset({"bytes", "KB", "MB", "GB", "count", "%"})
 
 
-class Failed(Exception):
-    """A measurement ended with an error; the message is what it wrote."""
+class MeasurementFailed(Exception):
+    """A measurement ended with an error. The message is its standard error."""
 
 
 def topics() -> list[str]:
@@ -58,13 +58,13 @@ def measure(topic: str) -> list[Result]:
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         output, errors = _finished(process)
     if process.returncode:
-        raise Failed(errors.strip() or f"exit code {process.returncode}")
-    answer = json.loads(output.splitlines()[-1])
-    return [Result(Row(*row), answer["factor"], topic) for row in answer["rows"]]
+        raise MeasurementFailed(errors.strip() or f"exit code {process.returncode}")
+    result = json.loads(output.splitlines()[-1])
+    return [Result(Row(*row), result["factor"], topic) for row in result["rows"]]
 
 
 def _finished(process: "subprocess.Popen[str]") -> tuple[str, str]:
-    """What it wrote. One that hangs is interrupted first, so that it can stop what it has started."""
+    """Return the output of the process. One that hangs is interrupted first, so that it can stop its own processes."""
     for patience_s, stop in ((TIMEOUT_S, signal.SIGINT), (20, signal.SIGKILL)):
         try:
             return process.communicate(timeout=patience_s)
@@ -78,11 +78,11 @@ def _rows(topic: str) -> Iterable[Row]:
     return rows
 
 
-def _answer(topic: str) -> str:
+def _result_json(topic: str) -> str:
     before = calibration()
     rows = list(_rows(topic))
     return json.dumps({"factor": (before + calibration()) / 2, "rows": rows})
 
 
 if __name__ == "__main__":
-    print(_answer(sys.argv[1]))
+    print(_result_json(sys.argv[1]))

@@ -33,7 +33,7 @@ GOALS = {"basic": 5_000.0, "spread": 2_000.0, "affinity": 2_000.0}
 
 
 def node(number: int) -> Node:
-    """As bench/sched_load.py makes them: three zones, a fifth of them tainted, half with fast disks."""
+    """Return a node. Nodes are in three zones, a fifth of them is tainted, and half of them have fast disks."""
     name = f"node-{number:05d}"
     labels = {
         "kubernetes.io/hostname": name,
@@ -84,24 +84,24 @@ def _affinity(own: LabelSelector) -> Affinity:
 
 
 def per_second(nodes: int, pods: int, case: str) -> float:
-    """Decisions of one processor, with the pods' parsing and the table's upkeep."""
+    """Return the decisions per CPU second, with the parsing of the pods and the updates of the node table."""
     simulation = Simulation()
     for number in range(nodes):
         simulation.add_node(node(number))
-    made = [pod(number, case) for number in range(pods)]
+    pending = [pod(number, case) for number in range(pods)]
     began = time.process_time()
-    for one in made:
-        assert simulation.schedule(one)
+    for new_pod in pending:
+        assert simulation.schedule(new_pod)
     return pods / (time.process_time() - began)
 
 
 def pods_on(nodes: int) -> int:
-    """How many are decided about; small clusters have no room for all."""
+    """Return the number of pods to schedule; small clusters have no room for all."""
     return min(PODS, nodes * 20)
 
 
 def cost_us(nodes: int, case: str) -> float:
-    """Of one decision in a cluster of that size."""
+    """Return the CPU time of a decision in a cluster of that size."""
     return 1e6 / per_second(nodes, pods_on(nodes), case)
 
 

@@ -1,4 +1,4 @@
-"""The sqlite store: durable writes by one and by many, what they cost in CPU, and reads."""
+"""The SQLite store: durable writes by one and by many writers, their CPU time, and reads."""
 
 import asyncio
 import os
@@ -53,12 +53,12 @@ def _run(work: Callable[[SqliteBackend], Awaitable[T]]) -> T:
 
 
 async def _write(backend: SqliteBackend, *, writers: int, count: int, size: int) -> Written:
-    """Creates, as an API server does them, with a cache that follows."""
-    value, times, told = os.urandom(size), [], 0
+    """Create objects as an API server does, while a watch follows."""
+    value, times, followed = os.urandom(size), [], 0
 
     def follow(batch: Batch) -> None:
-        nonlocal told
-        told += len(batch.events)
+        nonlocal followed
+        followed += len(batch.events)
 
     async def create(writer: int) -> None:
         for number in range(count // writers):
@@ -70,7 +70,7 @@ async def _write(backend: SqliteBackend, *, writers: int, count: int, size: int)
         start, cpu = time.perf_counter(), time.process_time()
         await asyncio.gather(*(create(writer) for writer in range(writers)))
         elapsed, cpu = time.perf_counter() - start, time.process_time() - cpu
-    assert told == len(times)
+    assert followed == len(times)
     times.sort()
     return Written(
         len(times) / elapsed,
@@ -81,7 +81,7 @@ async def _write(backend: SqliteBackend, *, writers: int, count: int, size: int)
 
 
 async def _read(backend: SqliteBackend) -> tuple[float, float]:
-    """Microseconds of a get, milliseconds of a range of everything."""
+    """Return the microseconds of a get and the milliseconds of a range of everything."""
     value = os.urandom(3500)
     await asyncio.gather(*(backend.put(f"/registry/pods/default/pod-{i}", value) for i in range(KEYS)))
     start = time.perf_counter()

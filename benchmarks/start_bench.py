@@ -1,4 +1,4 @@
-"""Starting: how soon a cluster answers, what it takes up empty and idle, what a test pays for one."""
+"""Starting a cluster: the time until it is ready, its memory and CPU time while it is empty, and its cost in a test."""
 
 import os
 import statistics

@@ -1,29 +1,15 @@
 """Value types: canonical quantities and times, name checks, selector parsing and matching."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import cycle
 
 from benchmarks import Row
-from sampan.api import labels, names, quantity, times
+from benchmarks.timing import best_ns
+from sampan.api import names
+from sampan.api.selectors import labels
+from sampan.api.values import quantity, times
 
 LABELS = {"app": "web", "tier": "front", "pod-template-hash": "7d4b9c6f5", "example.com/zone": "z1"}
-
-
-def best_ns(work: Callable[[], object], rounds: int = 9, times_each: int = 20_000) -> float:
-    """Nanoseconds a call, without the loop around it."""
-    best, empty = float("inf"), float("inf")
-    for _ in range(rounds):
-        best = min(best, _timed(work, times_each))
-        empty = min(empty, _timed(lambda: None, times_each))
-    return (best - empty) / times_each * 1e9
-
-
-def _timed(work: Callable[[], object], count: int) -> float:
-    start = time.process_time()
-    for _ in range(count):
-        work()
-    return time.process_time() - start
 
 
 def rows() -> Iterator[Row]:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from benchmarks import Row
-from benchmarks.writes_bench import JSON, cpu_us, make_call
+from benchmarks.api_pipeline import JSON, cpu_us, make_call
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
 from sampan.apiserver.webhooks.client import WebhookClients

@@ -1,5 +1,5 @@
-"""Deployments from their creation until all is as they want it, in one process, on SQLite: what API server and
-controllers cost for each pod, alone and with scheduler and hollow nodes; and what it costs at rest after that."""
+"""Deployments from their creation until all their pods exist or run, in one process, on SQLite: the CPU time of API
+server and controllers for each pod, alone and with scheduler and hollow nodes, and that of the cluster at rest."""
 
 import asyncio
 import tempfile
@@ -36,25 +36,25 @@ def rows() -> Iterator[Row]:
     yield Row("processor at rest after that", idle * 1000, "ms/core-s", None, "heartbeats of the nodes included")
 
 
-def _is_made(found: Any) -> bool:
-    status = found.status
+def _is_made(deployment: Any) -> bool:
+    status = deployment.status
     return bool(status.updatedReplicas == status.replicas == status.unavailableReplicas == REPLICAS)
 
 
-def _is_available(found: Any) -> bool:
-    return bool(found.status.availableReplicas == REPLICAS)
+def _is_available(deployment: Any) -> bool:
+    return bool(deployment.status.availableReplicas == REPLICAS)
 
 
 async def _measure(
     components: tuple[str, ...], nodes: int, is_done: Callable[[Any], bool]
 ) -> tuple[float, float, float]:
-    """CPU ms for a pod, writes for a deployment, and the share of a core that the cluster then uses."""
+    """Return the CPU time of a pod, the writes of a deployment, and the share of a core that the cluster then uses."""
     async with _cluster(components, nodes) as cluster:
         deployments = cluster.client("bench").of(Deployment)
         before, began = await cluster.backend.current_revision(), time.process_time()
         await _create(deployments)
-        # following each change would be part of what is measured
-        while not all(is_done(found) for found in (await deployments.list_all()).items):  # noqa: ASYNC110
+        # Following each change would be part of the measured work.
+        while not all(is_done(deployment) for deployment in (await deployments.list_all()).items):  # noqa: ASYNC110
             await asyncio.sleep(_POLL_S)
         spent = time.process_time() - began
         writes = await cluster.backend.current_revision() - before
@@ -77,10 +77,10 @@ async def _at_rest() -> float:
 
 @asynccontextmanager
 async def _cluster(components: tuple[str, ...], nodes: int) -> AsyncIterator[Assembly]:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         config = ClusterConfig(
             server=ServerConfig(secure_port=0, advertise_address="192.0.2.1"),
-            store=StoreConfig(sqlite=Path(folder) / "store.db"),
+            store=StoreConfig(sqlite=Path(directory) / "store.db"),
             components=components,
             nodes=NodesConfig(count=nodes),
         )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.api.scheme import Scheme, builtin_scheme
-from sampan.apiserver.admission.chain import AdmissionChain
-from sampan.apiserver.admission.contract import RegisteredPlugin
+from sampan.apiserver.admission.framework.chain import AdmissionChain
+from sampan.apiserver.admission.framework.contract import RegisteredPlugin
 from sampan.apiserver.authz import UnionAuthorizer
 from sampan.apiserver.authz.modes import make_authorizers
 from sampan.apiserver.authz.node import NodeGraph

@@ -65,8 +65,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the end-to-end tests first: their files take long, and no worker should be alone with one at the end."""
-    items.sort(key=lambda item: not item.path.is_relative_to(ROOT / "tests/e2e"))
+    """Run the files that take long first, so that no worker is alone with one at the end: the end-to-end tests, and
+    those that end up last by their names."""
+    first = [ROOT / "tests" / name for name in ("e2e", "cli", "test_repository.py", "testing/test_pytest_plugin.py")]
+    items.sort(key=lambda item: next((i for i, path in enumerate(first) if item.path.is_relative_to(path)), len(first)))
 
 
 def pytest_collection_finish() -> None:

@@ -9,7 +9,7 @@ from benchmarks import Row
 from benchmarks.machine import Machine, calibration, fsync_rate
 from benchmarks.page_frames import frame_report
 from benchmarks.report import markdown, merged, number
-from benchmarks.run import Failed, Result, measure, topics
+from benchmarks.run import MeasurementFailed, Result, measure, topics
 from benchmarks.scheduler_chart import chart
 
 MACHINE = Machine(cores=2, processor="P", python="CPython 3", sqlite="3", fsyncs_per_s=1000.0, directory="/tmp")
@@ -56,7 +56,7 @@ def test_every_measurement_has_rows(repository: Path, topic: str) -> None:
 
 
 def test_a_measurement_that_breaks_is_reported() -> None:
-    with pytest.raises(Failed, match="nosuch_bench"):
+    with pytest.raises(MeasurementFailed, match="nosuch_bench"):
         measure("nosuch")
 
 

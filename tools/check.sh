@@ -22,9 +22,16 @@ run_checkers() {
     touch "$CHECKS/complete"
 }
 
+# The many programs that tests start, and the workers, which all import all tests, share what is compiled here; without
+# it, and where PYTHONDONTWRITEBYTECODE is set, each of them compiles everything anew.
+unset PYTHONDONTWRITEBYTECODE
+$bin/python -m compileall -q src
+run_checkers &
+[ -d tests/__pycache__ ] || $bin/python -m pytest --collect-only >/dev/null 2>&1 &
+collection=$!
 tools/engines.sh
 timeout 45 tools/dashboard.sh || echo "dashboard: the page is not built; tests of it in a browser will be skipped"
-run_checkers &
+wait $collection
 # Two workers more than there are cores, because tests wait for programs, timers and disks.
 $bin/python -m pytest -n $(($(nproc) + 2)) --dist loadfile --no-loadscope-reorder "$@"
 status=$?

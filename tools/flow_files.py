@@ -61,10 +61,10 @@ FLOWS = {
         leaves=(
             "apiserver/admission/",  # single plug-ins: a pod passes through all of them, and most do nothing with it
             *("apiserver/registry/podspec/", "apiserver/registry/validation.py", "apiserver/authn/front_proxy.py"),
-            "apiserver/authz/node/",
+            "apiserver/authz/node.py",
             *("storage/sqlite/upkeep.py", "storage/sqlite/reader.py"),
         ),
-        frameworks=("apiserver/admission/chain.py", "apiserver/admission/contract.py"),
+        frameworks=("apiserver/admission/framework/chain.py", "apiserver/admission/framework/contract.py"),
     ),
     "schedule": Flow(budget=32, packages=("scheduler/",)),
     "start": Flow(
@@ -72,7 +72,7 @@ FLOWS = {
         packages=("kubelet/", "runtimes/"),
         leaves=(
             *("kubelet/devices/", "kubelet/volumes/plugins/", "kubelet/volumes/csi/", "kubelet/agent/eviction/"),
-            *(f"kubelet/volumes/{name}.py" for name in ("atomic", "mounter", "ownership", "periodic_checks")),
+            *(f"kubelet/volumes/{name}.py" for name in ("atomic", "mounter", "ownership")),
             *("kubelet/volumes/usage.py", "kubelet/agent/image_pull_records.py", "kubelet/agent/garbage_collection.py"),
             *("kubelet/agent/machine.py", "kubelet/agent/node_status_updater.py", "kubelet/heartbeat.py"),
             *("kubelet/node_status.py", "kubelet/plugin_registry/", "kubelet/logs/", "kubelet/server/"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ def _show_pods(api: Api) -> bool:
     print(f"  {len(wanted)} pods are ready   {time.perf_counter() - began:5.1f} s")
     for pod in wanted:
         name, port = pod["metadata"]["name"], pod["spec"]["containers"][0]["ports"][0]["containerPort"]
-        print(f"  GET {name}:{port}/    {_answer(api, name, port)}")
+        print(f"  GET {name}:{port}/    {_settled(partial(_answer, api, name, port))}")
     return not runtime.startswith(("process:", "hollow:"))
 
 
@@ -159,7 +160,7 @@ def _show_service(api: Api) -> None:
     address = _load_balancer(api)
     if not address:
         raise SystemExit("the service has no address: kubectl describe service hello -n hello tells more")
-    print(f"  GET http://{address}/ by this machine  {_get(address, 80)}")
+    print(f"  GET http://{address}/ by this machine  {_settled(partial(_get, address, 80))}")
 
 
 def _load_balancer(api: Api) -> str:
@@ -181,6 +182,22 @@ def _wait(condition: Callable[[], bool]) -> bool:
             return True
         time.sleep(0.1)
     return False
+
+
+def _settled(get: Callable[[], str]) -> str:
+    """Return the response as soon as it is a success. The pods of a cluster that has just been started again still have
+    the status of its last run, so the first requests may reach nobody."""
+    responses = [""]
+
+    def is_success() -> bool:
+        try:
+            responses[0] = get()
+        except OSError as error:
+            responses[0] = str(error)
+        return responses[0].startswith("200")
+
+    _wait(is_success)
+    return responses[0]
 
 
 def _answer(api: Api, name: str, port: int) -> str:

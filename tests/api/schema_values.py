@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sampan.api.schema import Schema
+from sampan.api.schema.tree import Schema
 
 WORDS = st.sampled_from(["a", "b-c", "x.y/z", "ü", "<&>", "hello world"])
 SCALARS: dict[str, st.SearchStrategy[Any]] = {

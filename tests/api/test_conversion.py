@@ -8,13 +8,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sampan.api import schemas
 from sampan.api.codec import json as codec
 from sampan.api.conversion import SAME_SHAPE, NoConversion, convert, convert_object
 from sampan.api.conversion.autoscaling import CONDITIONS, CURRENT_METRICS
-from sampan.api.resource import GroupVersionKind
-from sampan.api.resources import OPTIONAL, SERVED
-from sampan.api.schema import Schema
+from sampan.api.resources.resource import GroupVersionKind
+from sampan.api.resources.table import OPTIONAL, SERVED
+from sampan.api.schema import schemas
+from sampan.api.schema.tree import Schema
 from sampan.api.scheme import type_for
 from sampan.api.types import (
     apiextensions_v1,

@@ -1,7 +1,6 @@
 import pytest
 
-from sampan.api.field_errors import joined
-from sampan.machinery.errors import OMITTED, FieldError, Path
+from sampan.api.field_errors import OMITTED, FieldError, Path, joined
 
 SPEC = Path("spec")
 

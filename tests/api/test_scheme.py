@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sampan.api import runtime_config
-from sampan.api.resource import GroupVersionKind, Resource
-from sampan.api.schema import ANY
+from sampan.api.resources import runtime_config
+from sampan.api.resources.resource import GroupVersionKind, Resource
+from sampan.api.schema.tree import ANY
 from sampan.api.scheme import ResourcePath, Scheme, builtin_scheme, parse_path, type_for
 from sampan.api.types import apps_v1, core_v1, meta_v1, resource_v1beta1
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from sampan.api import discovery, runtime_config
-from sampan.api.resource import Resource
-from sampan.api.resources import OPTIONAL, SERVED
+from sampan.api.resources import discovery, runtime_config
+from sampan.api.resources.resource import Resource
+from sampan.api.resources.table import OPTIONAL, SERVED
 from sampan.api.scheme import Scheme, builtin_scheme, type_for
 
 

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sampan.api import schemas, types
+from sampan.api import types
 from sampan.api.codec import careful, parsed
 from sampan.api.codec import json as codec
+from sampan.api.schema import schemas
 from sampan.api.types.base import Object, Struct
 from tests.api.schema_values import values
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from sampan.api import limits, schemas
-from sampan.api.resource import GroupVersionKind
-from sampan.api.schema import from_openapi
+from sampan.api import limits
+from sampan.api.resources.resource import GroupVersionKind
+from sampan.api.schema import schemas
+from sampan.api.schema.tree import from_openapi
 from sampan.api.types.core_v1 import ConfigMap, Pod
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.request import bodies, server_side_apply

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from sampan.api.scheme import Scheme
-from sampan.apiserver.admission.contract import RegisteredPlugin
+from sampan.apiserver.admission.framework.contract import RegisteredPlugin
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.response.renderer import Renderer
 from sampan.apiserver.response.responses import StreamedResponse, WatchResponse

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sampan.api.schema import Schema
+from sampan.api.schema.tree import Schema
 from tests.api.schema_values import values
 
 _NUMBERS = st.sampled_from([0, 1, -1, 7, 2**31 - 1, -(2**31)])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sampan.api.resource import GroupVersionKind
+from sampan.api.resources.resource import GroupVersionKind
 from sampan.apiserver import descriptions
 
 POD = GroupVersionKind(group="", version="v1", kind="Pod")
@@ -29,6 +29,6 @@ def test_without_the_package_the_description_says_how_to_install_it() -> None:
 
 
 @pytest.mark.skipif(not descriptions.are_installed(), reason="kubernetes-validate is not installed")
-def test_with_the_package() -> None:
+def test_fields_are_described_if_the_package_is_installed() -> None:
     assert descriptions.of_definition("io.k8s.api.core.v1.Pod").description.startswith("Pod is a collection")
     assert "node" in descriptions.of_field(POD, "spec.nodeName").lower()

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from sampan.api import times
 from sampan.api.types.coordination_v1 import Lease, LeaseSpec
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import times
 from sampan.apiserver.identity_lease import IdentityLease, server_id
 from tests.controllers.cluster import Cluster, cluster
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from sampan.machinery.certificates import SigningRequest, issue, make_ca
+from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 
 Respond = Callable[[str, dict[str, Any]], dict[str, Any] | web.Response]
 """A function from the path and the request of a review to the response of the review, or to an HTTP response."""

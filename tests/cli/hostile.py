@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.cluster.pki import CA, Pki
-from sampan.machinery.certificates import KeyPair, SigningRequest, issue, make_ca
+from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue, make_ca
 from tests.cli.command import Sampan
 from tests.eventually import wait_until
 from tests.ports import free_port

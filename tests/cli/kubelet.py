@@ -1,20 +1,52 @@
-"""`sampan kubelet` in a test: it leaves its monitor to the next one, and there is none."""
+"""`sampan kubelet` in a test, and the objects that it makes in the cluster."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sampan.api.types.core_v1 import Pod
+from sampan.machinery.client import Client, Selection
+from sampan.machinery.client.http import HttpTransport
+from sampan.machinery.client.kubeconfig import load
+from sampan.machinery.clock import RealClock
 from sampan.runtimes.monitor.client import MonitorClient
 from tests.cli.command import Sampan
+from tests.eventually import eventually
+
+CLASSIC_NODE = "classic"
 
 
 @contextmanager
 def running_kubelet(sampan: Sampan, root: Path, *words: str) -> Iterator[None]:
-    """With the runtime process, which needs neither root nor an engine."""
+    """Run it with the process runtime, which needs neither root nor an engine.
+
+    A kubelet leaves its monitor to the next one; in a test there is none, so the monitor is stopped.
+    """
     common = ("--root-dir", str(root), "--runtime", "process", "--node-ip", "127.0.0.1", "--cgroups-per-qos=false")
     try:
         with sampan.running("kubelet", *common, *words):
             yield
     finally:
         asyncio.run(MonitorClient(root / "runtime" / "process" / "monitor").quit(kill=True))
+
+
+def run_as_admin(admin: Path, work: Callable[[Client], Awaitable[None]]) -> None:
+    """Run the work with a client that has all rights."""
+
+    async def main() -> None:
+        async with HttpTransport(load(admin)) as transport:
+            await work(Client(transport=transport, clock=RealClock(), component="test"))
+
+    asyncio.run(main())
+
+
+async def wait_for_mirror_pods(client: Client, *names: str) -> None:
+    """Wait until the API server has just these mirror pods, and they run."""
+    phases = dict.fromkeys((f"{name}-{CLASSIC_NODE}" for name in names), "Running")
+
+    async def are_running() -> bool:
+        pods = (await client.of(Pod).list(Selection(namespace="default"))).items
+        return {pod.metadata.name: pod.status.phase for pod in pods} == phases
+
+    await eventually(are_running, poll_s=0.05)

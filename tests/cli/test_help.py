@@ -1,9 +1,13 @@
-"""The help is there to be read."""
+"""The help is there to be read.
+
+The exit codes: documented in one place, and kept by the commands.
+"""
 
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -11,9 +15,11 @@ from click.testing import CliRunner
 
 from sampan import __version__
 from sampan.cli import kubectl
+from sampan.cli.help import EXIT_CODES
 from sampan.cli.main import COMMANDS, cli
 
 PAGES = [(), *((name,) for name in COMMANDS), *(("kubectl", name) for name in kubectl.COMMANDS)]
+DOCS = Path(__file__).parents[2] / "docs/cli.md"
 
 
 @pytest.mark.parametrize("words", PAGES, ids=lambda words: " ".join(words) or "sampan")
@@ -97,3 +103,44 @@ except SystemExit:
 def test_help_loads_no_server() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
     assert done.stderr == "\n"
+
+
+def test_the_table_in_the_docs() -> None:
+    """docs/cli.md has the rows of `sampan help exit-codes`."""
+    text = DOCS.read_text()
+    for entry in EXIT_CODES:
+        assert f"| {entry.code} | {entry.commands} | {entry.meaning} |" in text
+
+
+def test_the_topics_fit_into_80_columns() -> None:
+    for topic in ("exit-codes", "environment"):
+        done = CliRunner().invoke(cli, ["help", topic])
+        assert done.exit_code == 0
+        assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_every_command(name: str) -> None:
+    done, direct = (CliRunner().invoke(cli, words) for words in (["help", name], [name, "--help"]))
+    assert (done.exit_code, direct.exit_code) == (0, 0)
+    assert done.stdout.startswith(direct.stdout.split("\n")[0].split(" [")[0])
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--version"], 0),
+        (["help"], 0),
+        (["help", "nothing"], 1),
+        (["nothing"], 2),
+        (["status", "--nothing"], 2),
+        (["up", "--nodes", "many"], 2),
+        (["up", "--name", "A/B"], 1),
+        (["status", "--name", "nothing"], 1),
+        (["snapshot", "restore", "/nothing"], 1),
+        (["top", "--interval", "0"], 2),
+    ],
+)
+def test_codes_of_commands(words: list[str], code: int, tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, words, env={"SAMPAN_HOME": str(tmp_path), "HOME": str(tmp_path)})
+    assert done.exit_code == code, done.output

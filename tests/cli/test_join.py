@@ -12,8 +12,8 @@ import pytest
 from dns import message
 from dns import query as dnspython
 
-from sampan.machinery.network_namespace import in_network
-from sampan.network.mesh import kernel
+from sampan.machinery.linux.network_namespace import in_network
+from sampan.network.mesh.config import can_create
 from tests.cli.command import Sampan
 from tests.eventually import wait_until
 from tests.network.machines import Machines
@@ -147,7 +147,7 @@ def is_forbidden(machine: Machine, verb: str, what: str) -> bool:
 
 @pytest.mark.parametrize(
     "address",
-    [NEAR, pytest.param(FAR, marks=pytest.mark.skipif(not kernel.can_create("vxlan"), reason="no vxlan here"))],
+    [NEAR, pytest.param(FAR, marks=pytest.mark.skipif(not can_create("vxlan"), reason="no vxlan here"))],
     ids=["routes", "vxlan"],
 )
 def test_pods_of_joined_machines_reach_each_other(

@@ -68,7 +68,7 @@ def test_stopped_nodes_stay_stopped_over_a_restart(sampan: Sampan) -> None:
     assert lease(sampan, "node-1") > before
 
 
-def test_mistakes(sampan: Sampan, tmp_path: Path) -> None:
+def test_mistakes_are_reported(sampan: Sampan, tmp_path: Path) -> None:
     assert "is not running" in sampan.fails("node", "add")
     if not Path("/run/crio/crio.sock").exists() and not Path("/run/containerd/containerd.sock").exists():
         error = sampan.fails("up", "--runtime", "cri")

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from sampan.cli.main import cli
-from sampan.cli.systemd_unit import MARK, ServiceSettings, quote, unit_text
+from sampan.cli.service import MARK, ServiceSettings, quote, unit_text
 
 
 def printed(*words: str, home: Path) -> str:
@@ -99,7 +99,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path, changes: dict[str, Any]) -> No
         (["status", "--user"], "there is no service"),
     ],
 )
-def test_mistakes(tmp_path: Path, words: list[str], message: str) -> None:
+def test_mistakes_are_reported(tmp_path: Path, words: list[str], message: str) -> None:
     environment = {"SAMPAN_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     done = CliRunner().invoke(cli, ["service", *words], env=environment)
     assert done.exit_code in (1, 2)

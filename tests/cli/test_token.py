@@ -2,15 +2,18 @@
 
 import asyncio
 import subprocess
+from collections.abc import Iterator
+
+import pytest
 
 from sampan.cluster.join.token import parse_token
 from sampan.kubelet.agent.certificate_manager import RequestDenied, client_request, request_certificate
 from sampan.machinery import errors
-from sampan.machinery.certificates import make_key, make_request, public_key_hash
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
+from sampan.machinery.pki.certificates import make_key, make_request, public_key_hash
 from tests.cli.command import Sampan
 from tests.ports import free_port
 
@@ -19,6 +22,16 @@ def up(sampan: Sampan, *words: str) -> int:
     port = free_port()
     sampan("up", "--detach", "--components", "apiserver,controllers", "--secure-port", str(port), *words)
     return port
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sampan, int]]:
+    """A cluster that only listens locally, and its port."""
+    sampan = Sampan(tmp_path_factory.mktemp("cluster"))
+    try:
+        yield sampan, up(sampan)
+    finally:
+        sampan.run("down")
 
 
 def test_a_token_is_created_listed_and_deleted(sampan: Sampan) -> None:
@@ -41,16 +54,16 @@ def test_a_token_is_created_listed_and_deleted(sampan: Sampan) -> None:
     assert "there is no token" in sampan.fails("token", "delete", token.id)
 
 
-def test_a_cluster_that_only_listens_locally_says_what_to_do(sampan: Sampan) -> None:
-    up(sampan)
+def test_a_cluster_that_only_listens_locally_says_what_to_do(cluster: tuple[Sampan, int]) -> None:
+    sampan, _ = cluster
     done: subprocess.CompletedProcess[str] = sampan.run("token", "create")
     assert done.returncode == 0
     assert "sampan up --bind-address 0.0.0.0" in done.stderr
 
 
-def test_mistakes_are_explained(sampan: Sampan) -> None:
+def test_mistakes_are_explained(sampan: Sampan, cluster: tuple[Sampan, int]) -> None:
     assert "is not a cluster that runs on this machine" in sampan.fails("token", "list")
-    up(sampan)
+    sampan, _ = cluster
     assert "--usages" in sampan.fails("token", "create", "--usages", "cooking")
     assert "--groups" in sampan.fails("token", "create", "--groups", "system:masters")
     assert "--ttl" in sampan.fails("token", "create", "--ttl", "soon")
@@ -67,8 +80,8 @@ async def _request(port: int, ca: bytes, bearer: str, node: str) -> bytes:
         )
 
 
-def test_a_token_for_one_use_lets_one_node_join(sampan: Sampan) -> None:
-    port = up(sampan)
+def test_a_token_for_one_use_lets_one_node_join(cluster: tuple[Sampan, int]) -> None:
+    sampan, port = cluster
     ca = (sampan.directory() / "pki" / "ca.crt").read_bytes()
     bearer = parse_token(sampan("token", "create", "--one-use")).bearer
 
@@ -81,8 +94,8 @@ def test_a_token_for_one_use_lets_one_node_join(sampan: Sampan) -> None:
     assert sum(isinstance(result, RequestDenied) and "has been used" in str(result) for result in results) == 2
 
 
-def test_an_expired_token_is_rejected(sampan: Sampan) -> None:
-    port = up(sampan)
+def test_an_expired_token_is_rejected(cluster: tuple[Sampan, int]) -> None:
+    sampan, port = cluster
     ca = (sampan.directory() / "pki" / "ca.crt").read_bytes()
     bearer = parse_token(sampan("token", "create", "--ttl", "1s")).bearer
 

@@ -1,5 +1,6 @@
 """`sampan up`, `status` and `down` from the outside."""
 
+import gc
 import json
 import os
 import re
@@ -12,10 +13,17 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from sampan.cli.main import cli
+from sampan.cluster.assembly import Assembly
+from sampan.machinery.activity import Activity
 from tests.cli.command import Sampan, get, unwrapped, wait_until_ready
+from tests.eventually import eventually
 from tests.ports import free_port
 
+API_SERVER = ("--components", "apiserver")
+"""A cluster of these components starts in a third of the time, for tests that are about none of the others."""
 READY = re.compile(r"sampan is ready at (https://127\.0\.0\.1:\d+) \(\d+\.\d\d s, pid (\d+)\)")
 
 
@@ -27,7 +35,7 @@ def up(sampan: Sampan, *words: str) -> str:
     return f"https://127.0.0.1:{port}"
 
 
-def test_a_whole_life(sampan: Sampan) -> None:
+def test_a_cluster_starts_reports_itself_and_stops(sampan: Sampan) -> None:
     assert sampan("status") == "no clusters; `sampan up` starts one\n"
     lines = unwrapped(sampan("up", "-d", "--secure-port", str(free_port())))
     ready = READY.fullmatch(lines[0])
@@ -64,7 +72,7 @@ def test_a_whole_life(sampan: Sampan) -> None:
     assert sampan("down") == "sampan: was not running\n"
 
 
-def test_in_the_foreground(sampan: Sampan) -> None:
+def test_it_runs_in_the_foreground_until_a_signal(sampan: Sampan) -> None:
     with sampan.running("up", "--secure-port", str(free_port())) as process:
         assert process.stdout is not None
         ready = next(filter(None, map(READY.match, process.stdout)))  # warnings of a slow start may come before
@@ -105,7 +113,7 @@ def test_a_cluster_that_is_stopped_before_it_is_ready(sampan: Sampan) -> None:
 
 class TestData:
     def test_survive_a_restart(self, sampan: Sampan) -> None:
-        url = up(sampan)
+        url = up(sampan, "--nodes", "0")
         sampan("kubectl", "create", "-f", str(_config_map(sampan.home)))
         authority = (sampan.directory() / "pki/ca.crt").read_bytes()
         sampan("down")
@@ -115,7 +123,7 @@ class TestData:
         assert (sampan.directory() / "pki/ca.crt").read_bytes() == authority
 
     def test_survive_kill_9(self, sampan: Sampan) -> None:
-        up(sampan)
+        up(sampan, "--nodes", "0")
         sampan("kubectl", "create", "-f", str(_config_map(sampan.home)))
         os.kill(sampan.note()["pid"], signal.SIGKILL)
         _until_gone(sampan.note()["pid"])
@@ -124,14 +132,14 @@ class TestData:
         assert "red" in sampan("kubectl", "get", "configmap", "settings", "-o", "yaml")
 
     def test_in_memory_do_not(self, sampan: Sampan) -> None:
-        up(sampan, "--store", "memory")
+        up(sampan, *API_SERVER, "--store", "memory")
         sampan("kubectl", "create", "-f", str(_config_map(sampan.home)))
         sampan("down")
-        up(sampan, "--store", "memory")
+        up(sampan, *API_SERVER, "--store", "memory")
         assert "not found" in sampan.fails("kubectl", "get", "configmap", "settings")
 
     def test_clusters_are_removed_with_delete(self, sampan: Sampan) -> None:
-        up(sampan)
+        up(sampan, *API_SERVER)
         assert sampan("down", "--delete") == "sampan: stopped, data removed\n"
         assert not sampan.directory().exists()
 
@@ -168,7 +176,7 @@ def _until_gone(pid: int) -> None:
 
 class TestSecondStart:
     def test_on_the_same_data_is_refused(self, sampan: Sampan) -> None:
-        url = up(sampan)
+        url = up(sampan, *API_SERVER)
         pid = sampan.note()["pid"]
         for words in (("up",), ("up", "--detach")):
             error = sampan.fails(*words, "--secure-port", str(free_port()))
@@ -179,7 +187,7 @@ class TestSecondStart:
         assert get(f"{url}/readyz") == (200, "ok")
 
     def test_under_another_name_is_fine(self, sampan: Sampan) -> None:
-        first, other = up(sampan), up(sampan, "--name", "other")
+        first, other = up(sampan, *API_SERVER), up(sampan, *API_SERVER, "--name", "other")
         assert get(f"{first}/readyz") == get(f"{other}/readyz") == (200, "ok")
         rows = [row.split()[:3] for row in sampan("status").splitlines()[1:3]]
         assert rows == [["other", "running", other], ["sampan", "running", first]]
@@ -189,13 +197,13 @@ class TestSecondStart:
 
 def test_a_data_directory_of_ones_own(sampan: Sampan, tmp_path: Path) -> None:
     directory = tmp_path / "a" / "b"
-    up(sampan, "--data-dir", str(directory))
+    up(sampan, *API_SERVER, "--data-dir", str(directory))
     assert sampan("status", "--data-dir", str(directory)).splitlines()[1].split()[1] == "running"
     assert sampan("down", "--data-dir", str(directory)) == "sampan: stopped\n"
 
 
 @pytest.mark.parametrize("detached", [(), ("--detach",)], ids=["foreground", "detached"])
-def test_a_busy_port(sampan: Sampan, detached: tuple[str, ...]) -> None:
+def test_a_busy_port_is_reported(sampan: Sampan, detached: tuple[str, ...]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as occupied:
         port = occupied.getsockname()[1]
         error = sampan.fails("up", "--secure-port", str(port), "--bind-address", "127.0.0.1", *detached)
@@ -205,7 +213,7 @@ def test_a_busy_port(sampan: Sampan, detached: tuple[str, ...]) -> None:
 def test_flags_reach_the_background(sampan: Sampan) -> None:
     """Also short ones that are written together."""
     port = str(free_port())
-    sampan("up", "-dv", "2", "--secure-port", port, "--controllers", "-namespace-controller,*")
+    sampan("up", "-dv", "2", "--nodes", "0", "--secure-port", port, "--controllers", "-namespace-controller,*")
     log = (sampan.directory() / "sampan.log").read_text()
     assert "controllers: " in log
     assert "namespace-controller" not in log
@@ -214,7 +222,7 @@ def test_flags_reach_the_background(sampan: Sampan) -> None:
 def test_the_background_keeps_no_descriptor_of_the_caller(sampan: Sampan) -> None:
     """A program that reads from the other end of a pipe would wait for ever."""
     ours, theirs = os.pipe()
-    words = ("up", "--detach", "--components", "apiserver", "--secure-port", str(free_port()))
+    words = ("up", "--detach", *API_SERVER, "--secure-port", str(free_port()))
     command = [sys.executable, "-m", "sampan", *words]
     subprocess.run(command, env=sampan.environment, pass_fds=[theirs], check=True, capture_output=True)
     os.close(theirs)
@@ -225,15 +233,15 @@ def test_the_background_keeps_no_descriptor_of_the_caller(sampan: Sampan) -> Non
 
 class TestKubeconfig:
     def test_is_complete_in_itself(self, sampan: Sampan) -> None:
-        url = up(sampan, "--name", "mine")
+        url = up(sampan, *API_SERVER, "--name", "mine")
         config = yaml.safe_load((sampan.directory("mine") / "admin.kubeconfig").read_text())
         assert config["current-context"] == "mine"
         assert config["clusters"][0]["cluster"]["server"] == url
         assert set(config["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
 
-    def test_also_elsewhere(self, sampan: Sampan) -> None:
+    def test_is_also_written_to_another_file(self, sampan: Sampan) -> None:
         out = sampan.home / "config"
-        up(sampan, "--kubeconfig-out", str(out))
+        up(sampan, *API_SERVER, "--kubeconfig-out", str(out))
         assert out.read_bytes() == (sampan.directory() / "admin.kubeconfig").read_bytes()
         assert "default" in sampan("kubectl", "--kubeconfig", str(out), "get", "namespaces")
 
@@ -252,8 +260,8 @@ class TestKubeconfig:
                 }
             )
         )
-        up(sampan, "--merge-kubeconfig")
-        up(sampan, "--name", "second", "--merge-kubeconfig")
+        up(sampan, *API_SERVER, "--merge-kubeconfig")
+        up(sampan, *API_SERVER, "--name", "second", "--merge-kubeconfig")
         merged = yaml.safe_load(own.read_text())
         assert [entry["name"] for entry in merged["contexts"]] == ["work", "sampan", "second"]
         assert merged["current-context"] == "second"
@@ -268,7 +276,7 @@ class TestKubeconfig:
     def test_merged_into_the_file_that_the_environment_names(self, sampan: Sampan) -> None:
         own = sampan.home / "own.kubeconfig"
         sampan.environment["KUBECONFIG"] = f"{own}:{sampan.home / 'other'}"
-        up(sampan, "--merge-kubeconfig")
+        up(sampan, *API_SERVER, "--merge-kubeconfig")
         assert yaml.safe_load(own.read_text())["current-context"] == "sampan"
         assert not (sampan.home / ".kube").exists()
         assert "default" in sampan("kubectl", "get", "namespaces")
@@ -279,7 +287,7 @@ class TestKubeconfig:
 
 
 def test_a_second_cluster_needs_no_port(sampan: Sampan) -> None:
-    words = ("up", "-d", "--nodes", "0", "--components", "apiserver")
+    words = ("up", "-d", *API_SERVER)
     first = sampan(*words)
     second = sampan(*words, "--name", "second")
     ports = [text.split()[4].rpartition(":")[2] for text in (first, second)]
@@ -300,7 +308,7 @@ def test_a_cluster_remembers_its_flags(sampan: Sampan) -> None:
     output = sampan("up", "-d", "--nodes", "1")
     assert " --components apiserver,kubelet --runtime hollow --secure-port " in " ".join(output.split())
     sampan("down")
-    output = sampan("up", "-d", "--forget-flags", "--nodes", "0", "--components", "apiserver", "--store", "memory")
+    output = sampan("up", "-d", "--forget-flags", *API_SERVER, "--store", "memory")
     assert "  flags  " not in output
     sampan("down")
     (sampan.directory() / "flags.json").write_text("junk")
@@ -308,10 +316,10 @@ def test_a_cluster_remembers_its_flags(sampan: Sampan) -> None:
 
 
 class TestTokens:
-    def test_are_believed(self, sampan: Sampan, tmp_path: Path) -> None:
+    def test_of_the_file_authenticate_their_users(self, sampan: Sampan, tmp_path: Path) -> None:
         tokens = tmp_path / "tokens.csv"
         tokens.write_text('secret,ann,1,"system:masters,others"\nplain,bob,2\n')
-        url = up(sampan, "--token-auth-file", str(tokens))
+        url = up(sampan, *API_SERVER, "--token-auth-file", str(tokens))
         assert get(f"{url}/api/v1/secrets", token="secret")[0] == 200
         assert get(f"{url}/api/v1/secrets", token="plain")[0] == 403
         assert get(f"{url}/api/v1/secrets", token="wrong")[0] == 401
@@ -321,7 +329,7 @@ class TestTokens:
 class TestPlainHttp:
     def test_the_four_classic_lines(self, sampan: Sampan) -> None:
         port = free_port()
-        output = sampan("up", "-d", "--secure-port", str(free_port()), "--insecure-port", str(port))
+        output = sampan("up", "-d", *API_SERVER, "--secure-port", str(free_port()), "--insecure-port", str(port))
         url = f"http://127.0.0.1:{port}"
         assert f"  also   {url}, without authentication" in output.splitlines()
         kinds = {"/api": "APIVersions", "/api/v1/pods": "PodList", "/api/v1/services": "ServiceList"}
@@ -334,7 +342,7 @@ class TestPlainHttp:
 
     def test_with_curl(self, sampan: Sampan) -> None:
         port = free_port()
-        sampan("up", "-d", "--secure-port", "0", "--insecure-port", str(port))
+        sampan("up", "-d", *API_SERVER, "--secure-port", "0", "--insecure-port", str(port))
         try:
             done = subprocess.run(["curl", "-s", f"localhost:{port}/api"], capture_output=True, text=True, timeout=60)
         except FileNotFoundError:
@@ -355,7 +363,8 @@ def test_hollow_nodes_of_an_earlier_run_take_no_real_pods(sampan: Sampan) -> Non
     sampan("node", "add", "another", "--runtime", "hollow")
     assert "hollow.sampan.dev/hollow" in _taints(sampan, "another")
     sampan("down")
-    start(sampan, "--runtime", "hollow")
+    start(sampan, "--runtime", "hollow")  # which does not wait for node-0, a real one of that run
+    assert "nodes are running so far" not in (sampan.directory() / "sampan.log").read_text()
     assert "hollow.sampan.dev/hollow" not in _taints(sampan, "node-1")
     sampan("down")
 
@@ -379,6 +388,30 @@ def test_an_ordinary_start_and_stop_warns_of_nothing(sampan: Sampan) -> None:
             process.send_signal(signal.SIGTERM)
             output, _ = process.communicate(timeout=60)
         assert not re.search("WARNING|ERROR|CRITICAL|Traceback", output), output
+
+
+@pytest.mark.parametrize("is_ready", [False, True], ids=["at the start", "later"])
+def test_a_component_that_fails_ends_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_ready: bool
+) -> None:
+    """The command runs in this process, so that a component can fail."""
+
+    async def fail(self: Assembly, activity: Activity) -> None:
+        if is_ready:
+            await eventually((tmp_path / "clusters/sampan/running.json").exists)
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(Assembly, "_schedule", fail)
+    monkeypatch.setattr("sampan.cli.local_cluster.server_process.COLLECTED_AFTER", gc.get_threshold())
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name, path in {"HOME": tmp_path, "SAMPAN_HOME": tmp_path / "clusters"}.items():
+        monkeypatch.setenv(name, str(path))
+    words = ("up", "--nodes", "0", "--components", "apiserver,scheduler", "--secure-port", str(free_port()))
+    done = CliRunner().invoke(cli, [*words, "--store", "memory"])
+    message = "unexpected ZeroDivisionError: division by zero in component scheduler; this is a bug in Sampan: "
+    assert (done.exit_code, message in done.stderr) == (1, True), done.output
+    assert "component scheduler failed, the cluster stops: ZeroDivisionError: division by zero" in caplog.text
+    assert not (tmp_path / "clusters/sampan/running.json").exists()
 
 
 def test_the_profile_of_ci_sets_defaults(sampan: Sampan) -> None:

@@ -12,9 +12,9 @@ from sampan.cluster.certificate_renewal import BEFORE_S, Renewals
 from sampan.cluster.nodes.kubelet_ports import cluster_ports
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, PROXY_CA, PROXY_CLIENT, SERVER, KeptPki, Pki
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.machinery.certificates import expiry
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.machinery.pki.certificates import expiry
 from sampan.network.nodes import NodeAttachment
 
 NAMES = ("localhost", "127.0.0.1")

@@ -13,7 +13,7 @@ from sampan.cli.up import _election
 from sampan.cluster.cluster_config import StoreConfig
 from sampan.cluster.leadership import Leadership, LeadershipConfig
 from sampan.machinery.client import Client, ConnectionFailed
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.testing import Cluster, builders
 from tests.controllers.cluster import Cluster as Small
 from tests.controllers.cluster import cluster

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api.types.core_v1 import Binding, Node, ObjectReference, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.authn.user_names import service_account_user
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.loopback import LoopbackTransport
-from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
+from sampan.apiserver.request.call import AUTHENTICATED, UserInfo, service_account_user
 from sampan.apiserver.server import ApiServer
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.identities import MANAGER, NAMESPACE, account_of

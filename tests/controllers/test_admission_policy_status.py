@@ -19,7 +19,7 @@ from sampan.api.types.apiextensions_v1 import CustomResourceDefinition
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.admission_policy_status import builtin_schema, expression_warnings, matched_kinds
 from sampan.machinery.cel.schemas import declared_type
-from sampan.machinery.client.openapi import schemas_of_document
+from sampan.machinery.client.discovery import schemas_of_document
 from tests.controllers.cluster import cluster
 from tests.eventually import eventually
 

@@ -18,7 +18,7 @@ from sampan.machinery.client import DELETED, Client, Selection
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
-from sampan.machinery.leader_election import ElectionConfig, LeaderElector
+from sampan.machinery.control_loop.leader_election import ElectionConfig, LeaderElector
 from sampan.storage.memory import MemoryBackend
 from tests.controllers.cluster import cluster
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json as codec
-from sampan.api.quantity import parse
 from sampan.api.types.apps_v1 import Deployment
 from sampan.api.types.core_v1 import ConfigMap, Pod, ResourceQuota, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.resource_quota.controller import (
+from sampan.api.values.quantity import parse
+from sampan.controllers.resource_quota import (
     LISTED_S,
     SETTLE_S,
     ResourceQuotaController,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.semantics.conditions import find_condition, is_true
 from sampan.api.types.apiextensions_v1 import CustomResourceDefinition
 from sampan.api.types.meta_v1 import Condition, GroupResource, ObjectMeta

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.machine import calibration
 from sampan.cli.local_cluster.server_process import COLLECTED_AFTER
-from sampan.machinery import loop_watchdog
+from sampan.machinery.telemetry import loop_watchdog
 from tests.e2e.kubectl.command import Kubectl, find
 
 

@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from sampan.api import schemas
 from sampan.api.codec import protobuf
-from sampan.api.resource import Resource
-from sampan.api.schema import Schema
+from sampan.api.resources.resource import Resource
+from sampan.api.schema import schemas
+from sampan.api.schema.tree import Schema
 from sampan.api.scheme import Scheme, type_for
 
 

@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import in_network
 from sampan.network.nft import run_nft
 from tests.cli.command import Sampan
-from tests.e2e.test_load_balancers import address_of, expose
-from tests.e2e.test_nodes_on_one_machine import PORT, Machine, pytestmark, wait_for
+from tests.e2e.machine import NEEDS_NODE_NETWORKS, PORT, Machine, address_of, expose, wait_for
 from tests.eventually import wait_until
 
-__all__ = ["pytestmark"]
+pytestmark = NEEDS_NODE_NETWORKS
 
 SERVER = f"""
 import os, signal, sys, threading

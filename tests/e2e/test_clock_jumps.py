@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sampan.api import times
 from sampan.api.codec import json as codec
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.values import times
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.machinery.client import Selection
 from sampan.machinery.clock import VirtualClock

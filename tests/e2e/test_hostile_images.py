@@ -15,8 +15,8 @@ from tests.cli.command import Sampan
 from tests.e2e.kubectl.command import Kubectl, find
 from tests.ports import free_port
 from tests.runtimes import engines, registry
-from tests.runtimes.images.builders import MadeImage
-from tests.runtimes.oci.test_hostile_images import PROGRAMS, busybox_with, special, with_diff_ids
+from tests.runtimes.images.builders import MadeImage, busybox_with, special, with_diff_ids
+from tests.runtimes.oci.oci_node import PROGRAMS
 
 pytestmark = pytest.mark.skipif(
     bool(engines.missing()) or not PROGRAMS or find() is None, reason="needs root, busybox, crun or runc, kubectl"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.certificates import SigningRequest, issue, make_ca
+from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 from sampan.network.nodes import unsupported_reason
 from tests.cli.command import Sampan
-from tests.e2e.test_nodes_on_one_machine import PORT, Machine, wait_for
+from tests.e2e.machine import PORT, Machine, wait_for
 from tests.ports import free_port
 
 pytestmark = pytest.mark.skipif(

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.scheme import builtin_scheme
-from sampan.machinery.certificates import make_ca
+from sampan.machinery.pki.certificates import make_ca
 from tests.apiserver.every_kind import GOOD
 from tests.e2e.kubectl.command import Kubectl
 

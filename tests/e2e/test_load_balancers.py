@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
 
-from sampan.network.nodes import unsupported_reason
 from tests.cli.command import Sampan, get
-from tests.e2e.test_nodes_on_one_machine import PORT, Machine, wait_for
+from tests.e2e.machine import NEEDS_NODE_NETWORKS, PORT, Machine, address_of, expose, response, wait_for
 from tests.ports import free_port
 
-pytestmark = pytest.mark.skipif(
-    bool(unsupported_reason()) or not (shutil.which("runc") or shutil.which("crun")),
-    reason=unsupported_reason() or "needs runc or crun",
-)
+pytestmark = NEEDS_NODE_NETWORKS
 
 MOVE_S = 10.0
 """Less than the node controller needs to notice that a node is gone."""
@@ -46,33 +40,6 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         yield machine
     finally:
         sampan("down")
-
-
-def expose(machine: Machine, name: str, app: str, port: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """Create a service of type LoadBalancer, and return it once it has an address."""
-    obj = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name},
-        "spec": {"type": "LoadBalancer", "selector": {"app": app}, "ports": [port], **spec},
-    }
-    manifest = machine.sampan.home / f"{name}-service.json"
-    manifest.write_text(json.dumps(obj))
-    machine.sampan("kubectl", "create", "-f", str(manifest))
-    wait_for(lambda: address_of(machine, name), lambda: machine.sampan("kubectl", "describe", "service", name))
-    return machine.api(f"service/{name}")
-
-
-def address_of(machine: Machine, name: str) -> str:
-    ingress = machine.api(f"service/{name}")["status"]["loadBalancer"].get("ingress", ())
-    return str(ingress[0]["ip"]) if ingress else ""
-
-
-def response(url: str) -> str:
-    try:
-        return get(url)[1]
-    except OSError:
-        return ""
 
 
 def test_two_services_with_the_same_port(machine: Machine) -> None:

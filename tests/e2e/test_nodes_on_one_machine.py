@@ -4,119 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import socket
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from sampan.kubelet.agent.machine import own_addresses
-from sampan.machinery.network_namespace import is_network
-from sampan.network import netlink
-from sampan.network.nft import list_rules
-from sampan.network.nodes import bridge_of_nodes, unsupported_reason
-from tests.cli.command import TIMEOUT_S, Sampan, get
-from tests.eventually import wait_until
+from sampan.machinery.linux.network_namespace import is_network
+from tests.cli.command import Sampan, get
+from tests.e2e.machine import NEEDS_NODE_NETWORKS, PORT, Machine, network_state, wait_for
 from tests.ports import free_port
 
-pytestmark = pytest.mark.skipif(
-    bool(unsupported_reason()) or not (shutil.which("runc") or shutil.which("crun")),
-    reason=unsupported_reason() or "needs runc or crun",
-)
+pytestmark = NEEDS_NODE_NETWORKS
 
-PORT, HOST_PORT = 8080, 18080
-SERVER = """
-import http.server, socket
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(f"NAME {self.client_address[0]}".encode())
-    def log_message(self, *args):
-        pass
-http.server.ThreadingHTTPServer(("", PORT), Handler).serve_forever()
-"""
-
-
-class Machine:
-    """A cluster with several nodes on this machine."""
-
-    def __init__(self, sampan: Sampan) -> None:
-        self.sampan = sampan
-        self.root = sampan.directory() / "nodes"
-
-    def api(self, path: str) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads(self.sampan("kubectl", "get", path, "-o", "json"))
-        return value
-
-    def node_ip(self, name: str) -> str:
-        addresses = self.api(f"node/{name}")["status"]["addresses"]
-        return next(str(entry["address"]) for entry in addresses if entry["type"] == "InternalIP")
-
-    def create(self, name: str, node: str, *, port: int = PORT, **spec: Any) -> None:
-        """Create a pod with an HTTP server that answers with the pod's name and the address of the client."""
-        container = {
-            "name": "server",
-            "image": "sampan.local/host",
-            "command": ["python3", "-c", SERVER.replace("NAME", name).replace("PORT", str(port))],
-            "readinessProbe": {"httpGet": {"port": port}, "periodSeconds": 1},
-            **spec.pop("container", {}),
-        }
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": name,
-                "labels": spec.pop("labels", {}),
-                "annotations": spec.pop("annotations", {}),
-            },
-            "spec": {"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": [container], **spec},
-        }
-        manifest = self.sampan.home / f"{name}.json"
-        manifest.write_text(json.dumps(pod))
-        self.sampan("kubectl", "create", "-f", str(manifest))
-
-    def pod_ip(self, name: str) -> str:
-        """Return the address of a pod once it is ready, which its readiness probe has to find out."""
-
-        def ready() -> str:
-            status = self.api(f"pod/{name}")["status"]
-            is_ready = any(
-                entry["type"] == "Ready" and entry["status"] == "True" for entry in status.get("conditions", ())
-            )
-            return str(status["podIP"]) if is_ready else ""
-
-        return wait_for(ready, lambda: self.sampan("kubectl", "describe", "pod", name))
-
-    def curl(self, pod: str, address: str) -> str:
-        return self.sampan("kubectl", "exec", pod, "--", "curl", "-sS", "-m", "20", f"http://{address}/")
-
-    def is_blocked(self, pod: str, address: str) -> bool:
-        """Whether a pod gets no response in a short time."""
-        command = f"curl -sS -m 1 http://{address}/ || echo blocked"
-        return "blocked" in self.sampan("kubectl", "exec", pod, "--", "sh", "-c", command)
-
-
-def wait_for(value: Callable[[], str], describe: Callable[[], str] = str) -> str:
-    return wait_until(value, timeout_s=TIMEOUT_S, poll_s=0.2, describe=describe)
-
-
-def of_the_cluster(root: Path) -> Mapping[str, list[str]]:
-    """Return what the cluster has in the network of the machine."""
-    bridge = bridge_of_nodes(root)
-    names = {name: index for index, name in socket.if_nameindex()}
-    with netlink.opened() as link:
-        routes = netlink.pod_routes(link, names[bridge]) if bridge in names else {}
-    tables = [entry["table"]["name"] for entry in list_rules("tables")["nftables"] if "table" in entry]
-    return {
-        "links": [name for _, name in socket.if_nameindex() if name.startswith(bridge)],
-        "tables": [name for name in tables if bridge in name],
-        "routes": list(routes),
-        "namespaces": [str(path) for path in root.glob("*/netns") if is_network(path)],
-    }
+HOST_PORT = 18080
 
 
 @pytest.fixture(scope="module")
@@ -191,18 +92,18 @@ def test_nodes_come_and_go(machine: Machine) -> None:
     assert is_network(machine.root / "node-3" / "netns")
     machine.sampan("node", "remove", "node-3")
     wait_for(lambda: "" if (machine.root / "node-3").exists() else "gone")
-    state = of_the_cluster(machine.root)
+    state = network_state(machine.root)
     assert len(state["namespaces"]) == 3
     assert len(state["links"]) == 4
 
 
 def test_a_killed_cluster_leaves_nothing_after_down(machine: Machine) -> None:
-    before, a = of_the_cluster(machine.root), machine.pod_ip("a")
+    before, a = network_state(machine.root), machine.pod_ip("a")
     assert all(before.values())
     os.kill(machine.sampan.note()["pid"], signal.SIGKILL)
     assert get(f"http://{a}:{PORT}/")[1].startswith("a ")  # pods outlive the process of the cluster
     machine.sampan("down")
-    assert not any(of_the_cluster(machine.root).values())
+    assert not any(network_state(machine.root).values())
 
 
 def test_a_killed_cluster_can_continue_in_the_network_of_the_machine(machine: Machine) -> None:
@@ -212,7 +113,7 @@ def test_a_killed_cluster_can_continue_in_the_network_of_the_machine(machine: Ma
     words = ("--nodes", "3", "--runtime", "oci", "--node-network", "host", "--secure-port", str(free_port()))
     machine.sampan("up", "--detach", *words)
     assert machine.node_ip("node-0") == own_addresses()[0]
-    assert not any(of_the_cluster(machine.root).values())
+    assert not any(network_state(machine.root).values())
 
     def response() -> str:
         try:
@@ -222,4 +123,4 @@ def test_a_killed_cluster_can_continue_in_the_network_of_the_machine(machine: Ma
 
     assert wait_for(response).startswith("a ")
     machine.sampan("down")
-    assert not any(of_the_cluster(machine.root).values())
+    assert not any(network_state(machine.root).values())

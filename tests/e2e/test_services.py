@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import in_network
 from sampan.network.nft import run_nft
 from tests.cli.command import Sampan, get
-from tests.e2e.test_nodes_on_one_machine import PORT, SERVER, Machine, pytestmark, wait_for
+from tests.e2e.machine import NEEDS_NODE_NETWORKS, PORT, SERVER, Machine, wait_for
 from tests.ports import free_port
 
-__all__ = ["pytestmark"]
+pytestmark = NEEDS_NODE_NETWORKS
 
 NODE_PORT = 30987
 

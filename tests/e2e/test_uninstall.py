@@ -16,13 +16,12 @@ import pytest
 from sampan.cluster.nodes.abandoned_node import root_cgroup_of
 from sampan.network import netlink
 from sampan.network.nodes import bridge_of_nodes
-from sampan.network.nodes.names import named_namespace
+from sampan.network.nodes.addresses import named_namespace
 from sampan.runtimes.kernel import mounts_below
 from tests.cli.command import Sampan, get
-from tests.e2e.test_load_balancers import address_of, expose, response
-from tests.e2e.test_nodes_on_one_machine import PORT, Machine, of_the_cluster, pytestmark, wait_for
+from tests.e2e.machine import NEEDS_NODE_NETWORKS, PORT, Machine, address_of, expose, network_state, response, wait_for
 
-__all__ = ["pytestmark"]
+pytestmark = NEEDS_NODE_NETWORKS
 
 _UNIFIED = Path("/sys/fs/cgroup/cgroup.controllers")
 _CGROUPS = Path("/sys/fs") if _UNIFIED.exists() else Path("/sys/fs/cgroup")
@@ -36,7 +35,7 @@ def traces(machine: Machine) -> dict[str, list[str]]:
     with netlink.opened() as link:
         routes = netlink.address_routes(link, names[bridge]) if bridge in names else {}
     return {
-        **of_the_cluster(root),
+        **network_state(root),
         "load balancer routes": sorted(routes),
         "mounts": [str(path) for path in mounts_below(root)],
         "named namespaces": [node for node in ("node-0", "node-1") if named_namespace(root, node).is_symlink()],

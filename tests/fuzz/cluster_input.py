@@ -21,7 +21,7 @@ from sampan.apiserver.proxy.response_rewriter import LinkRewriter, rewritten
 from sampan.apiserver.registry import certificate_rules
 from sampan.apiserver.registry.custom.conversion_webhook import InvalidResponse, read_conversion_review
 from sampan.apiserver.webhooks.client import WebhookFailed
-from sampan.machinery.pem import count_markers, read_blocks
+from sampan.machinery.pki.pem import count_markers, read_blocks
 
 # -- pages of pods ---------------------------------------------------------------------------------------------------
 

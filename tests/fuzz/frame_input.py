@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from functools import cache
 
-from sampan.machinery.multiplex import spdy_frames, upgrade, websocket_frames
+from sampan.machinery.multiplex import spdy_frames, upgrade, websocket
 from sampan.machinery.multiplex.remote_command import resizes
 from sampan.network.dns.responder import Responder
 from sampan.network.dns.upstream_response import client_response, is_response_to, parse_response, with_aliases
@@ -24,18 +24,18 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 # -- streams ---------------------------------------------------------------------------------------------------------
 
-WEBSOCKET_ERRORS = (websocket_frames.BadWebSocketFrame,)
-_MASKED = [websocket_frames.frame(opcode, b"hello", is_masked=True) for opcode in (1, 2, 8, 9, 10)]
+WEBSOCKET_ERRORS = (websocket.BadWebSocketFrame,)
+_MASKED = [websocket.frame(opcode, b"hello", is_masked=True) for opcode in (1, 2, 8, 9, 10)]
 WEBSOCKETS = (
     b"\xff" + b"".join(_MASKED),
     b"\x03" + b"\x01\x82abcdhe" + b"\x89\x80abcd" + b"\x00\x81abcdl" + b"\x80\x82abcdlo",
-    b"\xff" + websocket_frames.frame(2, b'\x04{"Width":80,"Height":24}' + bytes(300), is_masked=True),
+    b"\xff" + websocket.frame(2, b'\x04{"Width":80,"Height":24}' + bytes(300), is_masked=True),
 )
 
 
 def read_websocket(data: bytes) -> None:
     """Read what a client sends; messages of a channel may be sizes of a terminal."""
-    frames = websocket_frames.WebSocketFrames(is_server=True)
+    frames = websocket.WebSocketFrames(is_server=True)
     for piece in _pieces(data):
         for message in frames.feed(piece):
             if message.data[:1] == b"\x04":

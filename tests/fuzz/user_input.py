@@ -10,12 +10,15 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import cron, durations, fields, label_grammar, labels, limits, quantity, schemas, times
+from sampan.api import limits
 from sampan.api.codec import json as json_codec
 from sampan.api.codec.errors import DecodeError
-from sampan.api.schema import copy_value
+from sampan.api.schema import schemas
+from sampan.api.schema.tree import copy_value
+from sampan.api.selectors import fields, label_grammar, labels
 from sampan.api.types.apiextensions_v1 import CustomResourceValidation
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values import cron, durations, quantity, times
 from sampan.apiserver.registry.crd.schemas import validate_schema
 from sampan.apiserver.registry.custom.custom_schema import CompiledSchema
 from sampan.cli.kubectl.errors import KubectlError

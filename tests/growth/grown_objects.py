@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.api.schema import Schema, copy_value
+from sampan.api.schema.tree import Schema, copy_value
 
 ITEM = "[]"
 VALUE = "{}"

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import limits, schemas
-from sampan.api.resource import Resource
-from sampan.api.schema import Schema
+from sampan.api import limits
+from sampan.api.resources.resource import Resource
+from sampan.api.schema import schemas
+from sampan.api.schema.tree import Schema
 from sampan.api.scheme import builtin_scheme, type_for
 from tests.apiserver.cluster import Cluster, cluster
 from tests.apiserver.every_kind import GOOD

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sampan.api import cron, durations, fields, label_grammar, labels, quantity, schemas, times
+from sampan.api.schema import schemas
+from sampan.api.selectors import fields, label_grammar, labels
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values import cron, durations, quantity, times
 from sampan.machinery import patch
 from sampan.machinery.apply import sets
 from tests.input_cost import check_cost

@@ -1,5 +1,8 @@
-"""Groups of pods, in directories that stand for the kernel's."""
+"""Cgroups of pods, in directories that stand for the kernel's and in the kernel's own tree."""
 
+import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +11,10 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.cgroups import Hierarchy, PodCgroups, cgroup_of, pod_limits, wider
+from sampan.runtimes import kernel
 from sampan.runtimes.config import Resources
+
+TOP = f"/sampan-test-{os.getpid()}"
 
 
 def pod(*containers: dict[str, Any], uid: str = "u") -> Pod:
@@ -32,7 +38,7 @@ FULL = {"cpu": "500m", "memory": "100Mi"}
         (pod({"limits": FULL, "requests": FULL}, {}), "burstable/podu", Resources(cpu_shares=512)),
     ],
 )
-def test_a_pods_group_and_its_limits(pod: Pod, group: str, limits: Resources) -> None:
+def test_a_pods_cgroup_and_its_limits(pod: Pod, group: str, limits: Resources) -> None:
     assert (cgroup_of(pod), pod_limits(pod)) == (group, limits)
 
 
@@ -52,7 +58,7 @@ def hierarchy(request: pytest.FixtureRequest, tmp_path: Path) -> Hierarchy:
     return Hierarchy(tmp_path)
 
 
-def test_groups_come_and_go(hierarchy: Hierarchy) -> None:
+def test_cgroups_come_and_go(hierarchy: Hierarchy) -> None:
     groups = PodCgroups(root="/test", hierarchy=hierarchy)
     groups.start(cores=2, memory_bytes=1 << 30)
     assert groups.is_usable
@@ -78,7 +84,7 @@ def test_limits_are_written_where_the_kernel_has_them(tmp_path: Path) -> None:
     assert (directory / "pids.max").read_text() == "max"
 
 
-def test_without_groups_pods_go_without(tmp_path: Path) -> None:
+def test_pods_run_without_cgroups_where_there_are_none(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("")
     (tmp_path / "kubepods").write_text("in the way")
     groups = PodCgroups(hierarchy=Hierarchy(tmp_path))
@@ -87,3 +93,58 @@ def test_without_groups_pods_go_without(tmp_path: Path) -> None:
     assert groups.parent(pod({})) == ""
     groups.ensure(pod({}))
     groups.remove("u")
+
+
+@pytest.fixture
+def kernel_hierarchy(tmp_path: Path) -> Iterator[Hierarchy]:
+    """The kernel's own cgroup v2 tree, mounted for the test; controllers may all be in use by cgroup v1."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount cgroup2")
+    place = tmp_path / "cgroup"
+    place.mkdir()
+    try:
+        kernel.mount("none", place, "cgroup2")
+    except OSError as fault:
+        pytest.skip(f"cgroup2 cannot be mounted: {fault}")
+    try:
+        hierarchy = Hierarchy(place)
+        yield hierarchy
+        hierarchy.remove(TOP)
+    finally:
+        kernel.unmount(place)
+
+
+def test_cgroups_of_pods_with_processes_in_them(kernel_hierarchy: Hierarchy, tmp_path: Path) -> None:
+    assert kernel_hierarchy.is_unified
+    groups = PodCgroups(root=TOP, hierarchy=kernel_hierarchy)
+    groups.start(cores=2, memory_bytes=1 << 30)
+    assert groups.is_usable
+    new_pod = pod({"requests": {"cpu": "1"}})
+    groups.ensure(new_pod)
+    assert groups.parent(new_pod) == f"{TOP}/kubepods/burstable/podu"
+    assert kernel_hierarchy.children(f"{TOP}/kubepods") == {"burstable", "besteffort"}
+    inner = f"{groups.parent(new_pod)}/container"
+    (tmp_path / "cgroup" / inner.strip("/")).mkdir()  # as an engine does
+    process = subprocess.Popen(["sleep", "1000"])
+    try:
+        (tmp_path / "cgroup" / inner.strip("/") / "cgroup.procs").write_text(str(process.pid))
+        assert kernel_hierarchy.processes(groups.parent(new_pod)) == {process.pid}
+        assert not kernel_hierarchy.remove(inner)  # it is in use
+    finally:
+        process.kill()
+        process.wait()
+    groups.remove("u")
+    assert groups.known() == set()
+    groups.stop()
+    assert kernel_hierarchy.children(TOP) == set()
+
+
+def test_available_controllers_are_delegated_to_child_cgroups(kernel_hierarchy: Hierarchy, tmp_path: Path) -> None:
+    available = (tmp_path / "cgroup" / "cgroup.controllers").read_text().split()
+    kernel_hierarchy.make(f"{TOP}/a/b")
+    for group in (TOP, f"{TOP}/a"):
+        handed = (tmp_path / "cgroup" / group.strip("/") / "cgroup.subtree_control").read_text().split()
+        assert set(handed) <= set(available)
+    if not available:
+        pytest.skip("all controllers are with version 1")
+    assert set((tmp_path / "cgroup" / TOP.strip("/") / "a" / "cgroup.controllers").read_text().split())

@@ -3,9 +3,9 @@
 import itertools
 from collections import Counter
 
-from sampan.api import times
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Event, Node
+from sampan.api.values import times
 from sampan.kubelet.config import KUBELET_VERSION, KubeletConfig
 from sampan.kubelet.hollow_nodes import RUNTIME, free_names
 from sampan.machinery.client import Selection

@@ -1,4 +1,4 @@
-"""The states of a pod on a node: which changes are legal, and that the sync loop makes no others."""
+"""Records of pods on a node: legal transitions between states, counted requests, and the back-off of restarts."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,16 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.records import ACTIVE, ENDED, TRANSITIONS, IllegalTransition, NodeRecord, PodRecord, PodSyncState
+from sampan.kubelet.records import (
+    ACTIVE,
+    ENDED,
+    TRANSITIONS,
+    BackOff,
+    IllegalTransition,
+    NodeRecord,
+    PodRecord,
+    PodSyncState,
+)
 
 NOBODY: Any = None
 PAIRS = [(before, after) for before in PodSyncState for after in PodSyncState]
@@ -75,3 +84,42 @@ async def test_an_interruption_wakes_what_waits() -> None:
     progress.interruption = asyncio.Event()
     progress.interrupt()
     await progress.interruption.wait()
+
+
+def test_the_back_off_doubles_up_to_five_minutes() -> None:
+    back_off, now, pauses = BackOff(), 1000.0, []
+    for _ in range(8):
+        now += back_off.left_s(now, now)
+        back_off.lengthen(now, now)
+        pauses.append(back_off.pause_s)
+    assert pauses == [10, 20, 40, 80, 160, 300, 300, 300]
+
+
+def test_the_first_retry_does_not_wait() -> None:
+    assert BackOff().left_s(1000, 1000) == 0
+
+
+def test_the_back_off_is_counted_from_the_failure() -> None:
+    back_off = BackOff()
+    back_off.lengthen(1000, 1000)
+    assert back_off.left_s(1003, 1005) == 8
+    assert back_off.left_s(1003, 1013) == 0
+
+
+def test_the_back_off_is_reset_after_ten_minutes_without_failures() -> None:
+    back_off = BackOff(pause_s=160, since=1000)
+    assert back_off.left_s(1600, 1600) == 160
+    assert back_off.left_s(1601, 1601) == 0
+    back_off.lengthen(1601, 1601)
+    assert back_off.pause_s == 10
+
+
+def test_the_longest_back_off_can_be_configured() -> None:
+    back_off, pauses = BackOff(most_s=25), []
+    for _ in range(4):
+        back_off.lengthen(back_off.since, back_off.since)
+        pauses.append(back_off.pause_s)
+    assert pauses == [10, 20, 25, 25]
+    short = BackOff(most_s=1)
+    short.lengthen(0, 0)
+    assert short.pause_s == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import in_network
 from sampan.network import leftovers, netlink
 from sampan.network.leftovers import remove_leftovers, vanished_bridges
 from sampan.network.netlink import LinkInfo

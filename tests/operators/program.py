@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sampan.machinery.certificates import SigningRequest, issue, make_ca
+from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 
 _STOP_S = 60.0
 

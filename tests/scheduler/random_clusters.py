@@ -33,6 +33,7 @@ from sampan.api.types.core_v1 import (
     WeightedPodAffinityTerm,
 )
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement, ObjectMeta
+from sampan.machinery.object_key import key_of
 from sampan.scheduler.config import ProfileConfig
 from sampan.scheduler.framework.contract import Code, PreFilterResult
 from sampan.scheduler.simulation import Simulation
@@ -263,6 +264,15 @@ def situations(draw: Any, most_nodes: int = 5, most_pods: int = 8) -> Situation:
         pod=draw(pods("new")),
         namespaces={"x": {"team": "one"}, "y": draw(optional(team=["one", "two"]))},
     )
+
+
+def some_nodes(situation: Situation, data: st.DataObject) -> list[Node]:
+    return data.draw(st.lists(st.sampled_from(situation.nodes), min_size=1, unique_by=lambda node: node.metadata.name))
+
+
+def fill_informers(simulation: Simulation, *objects: Any) -> None:
+    for obj in objects:
+        simulation.handle.informers.of(type(obj))._put(key_of(obj), obj)
 
 
 def plugin_of(simulation: Simulation, name: str) -> Any:

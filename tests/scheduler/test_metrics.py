@@ -7,7 +7,7 @@ import pytest
 
 from sampan.api.types.core_v1 import ResourceRequirements, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.scheduler.config import SchedulerConfig
 from sampan.scheduler.config.config_file import API_VERSION, KIND, parse_config
 from sampan.scheduler.framework.contract import PluginScope

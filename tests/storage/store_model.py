@@ -1,6 +1,6 @@
 """A store next to a model of it: a list of writes and what follows from it. Hypothesis looks for where they differ.
 
-A subclass of `StoreMachine` says how to open the store; see test_store_model.py.
+A subclass of `StoreMachine` says how to open the store; see test_backend_model.py.
 """
 
 import asyncio

@@ -51,14 +51,19 @@ def test_under_xdist(project: pytest.Pytester) -> None:
     assert list((project.path / "tmp").glob("sampan*")) == []
 
 
-def test_another_store(project: pytest.Pytester) -> None:
-    file = project.path / "state.db"
-    project.runpytest_subprocess("-q", f"--sampan-store={file}").assert_outcomes(passed=6)
-    assert file.exists()
+def test_options(project: pytest.Pytester) -> None:
+    """Another store, other controllers, another API, and what the project itself overrides."""
+    project.makeconftest("""
+        import pytest
 
+        @pytest.fixture(scope="session")
+        def sampan_options(sampan_options):
+            return {**sampan_options, "insecure": True}
+    """)
+    project.makepyfile(
+        test_settings="""
+        import urllib.request
 
-def test_other_options(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("""
         from sampan.api.types.core_v1 import ServiceAccount
         from sampan.machinery.client import Selection
 
@@ -68,27 +73,16 @@ def test_other_options(pytester: pytest.Pytester) -> None:
 
         def test_an_old_version(sampan_cluster):
             assert "v1alpha2" in sampan_cluster.assembly.server.scheme.versions("coordination.k8s.io")
-    """)
-    options = ("--sampan-controllers=namespace-controller", "--sampan-runtime-config=coordination.k8s.io/v1alpha2=true")
-    pytester.runpytest_subprocess("-q", *options).assert_outcomes(passed=2)
-
-
-def test_options_can_be_overridden(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest("""
-        import pytest
-
-        @pytest.fixture(scope="session")
-        def sampan_options(sampan_options):
-            return {**sampan_options, "insecure": True}
-    """)
-    pytester.makepyfile("""
-        import urllib.request
 
         def test_plain_http(sampan_cluster):
             with urllib.request.urlopen(sampan_cluster.insecure_url + "/readyz", timeout=60) as answer:
                 assert answer.read() == b"ok"
-    """)
-    pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
+    """
+    )
+    file = project.path / "state.db"
+    options = ("--sampan-controllers=namespace-controller", "--sampan-runtime-config=coordination.k8s.io/v1alpha2=true")
+    project.runpytest_subprocess("-q", f"--sampan-store={file}", *options).assert_outcomes(passed=9)
+    assert file.exists()
 
 
 def test_a_mistaken_option_is_named(pytester: pytest.Pytester) -> None:
@@ -225,13 +219,13 @@ def test_fixtures_of_the_user_win(pytester: pytest.Pytester) -> None:
         def test_it(cluster, namespace, kubeconfig):
             assert (cluster, namespace, kubeconfig) == ("a cluster of stars", "mine", 1)
     """)
-    pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("-q").assert_outcomes(passed=1)
 
 
 def test_short_names_can_be_left_out(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nsampan_short_names = false")
     pytester.makepyfile("def test_it(cluster): pass")
-    result = pytester.runpytest_subprocess("-q")
+    result = pytester.runpytest_inprocess("-q")
     result.stdout.fnmatch_lines(["*fixture 'cluster' not found*"])
 
 

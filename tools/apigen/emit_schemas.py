@@ -1,4 +1,4 @@
-"""Write the schema data: every definition as a `sampan.api.schema.Schema`, other definitions by reference."""
+"""Write the schema data: every definition as a `sampan.api.schema.tree.Schema`, other definitions by reference."""
 
 import json
 from typing import Any

@@ -185,7 +185,7 @@ def _imports(classes: str) -> str:
     lines = ["from typing import Any\n"] if "Any" in words else []
     lines += ["from msgspec import field\n"] if "field" in words else []
     for module, names in (
-        ("sampan.api.scalars", words & SCALAR_IMPORTS),
+        ("sampan.api.values.scalars", words & SCALAR_IMPORTS),
         ("sampan.api.types", {word for word in words if re.fullmatch(r"[a-z]+_v\d\w*", word)}),
         ("sampan.api.types.base", words & BASE_IMPORTS),
     ):

@@ -18,6 +18,8 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 _strip_zeros = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])").sub
+_CLIENT_PREFIX_LENGTH = 64
+"""A host with one IPv6 address usually has its whole /64 network."""
 _LONGEST = 64
 """Longer than any address without leading zeros; `parse` rejects anything longer."""
 
@@ -170,3 +172,16 @@ def _strict_cidr_detail(value: str, address: Address, bits: int) -> str:
 def _masked(address: Address, bits: int) -> Address:
     host_bits = address.max_prefixlen - bits
     return type(address)(int(address) >> host_bits << host_bits)
+
+
+def client_network(address: str) -> str:
+    """Return what limits count as one client: an IPv4 address, or the /64 network of an IPv6 address."""
+    if ":" not in address:
+        return address
+    try:
+        ipv6 = ipaddress.IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if ipv6.ipv4_mapped is not None:
+        return str(ipv6.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(ipv6), _CLIENT_PREFIX_LENGTH), strict=False))

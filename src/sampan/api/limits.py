@@ -315,6 +315,10 @@ SERVICE_SRV_RECORDS: Final = 10_000
 """How many SRV records a headless service has: each of its ports has one for each endpoint. A response has no room for
 more than 1,500 of them."""
 
+INGRESS_CLIENT_CONNECTIONS: Final = 512
+"""How many connections a client address may have to the Ingress server of a node: half of all, so that no client can
+lock out the others. Further ones get status 429 on the port for HTTP, and are closed on the port for HTTPS."""
+
 INGRESS_CHAIN_BYTES: Final = 64 << 10
 """The largest certificate chain of an Ingress, as PEM. The server sends it to every client that connects, before any
 request, and keeps it in memory until the client has read it."""

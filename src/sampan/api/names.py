@@ -1,5 +1,5 @@
 """Validation of names and keys. Each function returns error messages, worded as in kube-apiserver; an empty list means
-valid.
+valid. The checks of fully qualified names and domain-prefixed paths return field errors instead.
 
 `prefix=True` validates a generateName, which may end in a dash. IP addresses and CIDRs are in `addresses`.
 """
@@ -7,6 +7,8 @@ valid.
 import re
 from functools import lru_cache
 from typing import Final, Protocol
+
+from sampan.api.field_errors import FieldError
 
 LABEL_MAX: Final = 63
 SUBDOMAIN_MAX: Final = 253
@@ -16,6 +18,14 @@ _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _UNDERSCORE_LABEL = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _KEY_NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _ENDS = "and must start and end with an alphanumeric character"
+
+_port_characters = re.compile(r"[-a-z0-9]+").fullmatch
+_port_letter = re.compile(r"[a-z]").search
+
+_HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_is_http_path = re.compile(_HTTP_PATH).fullmatch
+
+HUGE_PAGES = "hugepages-"
 
 
 class NameCheck(Protocol):
@@ -211,10 +221,6 @@ def _climbs(value: str) -> list[str]:
     return ["must not start with '..'"] if value.startswith("..") else []
 
 
-_port_characters = re.compile(r"[-a-z0-9]+").fullmatch
-_port_letter = re.compile(r"[a-z]").search
-
-
 def port_name(value: str) -> list[str]:
     """Validate an IANA service name."""
     checks = (
@@ -240,3 +246,60 @@ def path_segment(value: str, *, prefix: bool = False) -> list[str]:
     if not prefix and value in (".", ".."):
         return [f"may not be '{value}'"]
     return [f"may not contain '{mark}'" for mark in "/%" if mark in value]
+
+
+def fully_qualified_name(value: str, field: str) -> list[FieldError]:
+    """Validate the name of a webhook: a subdomain of at least three segments."""
+    if not value:
+        return [FieldError.required(field)]
+    if messages := dns1123_subdomain(value):
+        return [FieldError.invalid(field, value, ",".join(messages))]
+    if value.count(".") < 2:
+        return [FieldError.invalid(field, value, "should be a domain with at least three segments separated by dots")]
+    return []
+
+
+def fully_qualified_domain_name(value: str, field: str) -> list[FieldError]:
+    """Validate a domain of at least two segments; it may end with a dot."""
+    if not value:
+        return [FieldError.required(field)]
+    value = value.removesuffix(".")
+    if messages := dns1123_subdomain(value):
+        return [FieldError.invalid(field, value, ",".join(messages))]
+    labels = value.split(".")
+    if len(labels) < 2:
+        return [FieldError.invalid(field, value, "should be a domain with at least two segments separated by dots")]
+    wrong = ((label, dns1123_label(label)) for label in labels)
+    return [FieldError.invalid(field, label, ",".join(messages)) for label, messages in wrong if messages][:1]
+
+
+def domain_prefixed_path(value: str, field: str) -> list[FieldError]:
+    """Validate a path such as `example.com/any/path`."""
+    if not value:
+        return [FieldError.required(field)]
+    host, _, path = value.partition("/")
+    if not host or not path:
+        return [FieldError.invalid(field, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    errors = [FieldError.invalid(field, host, message) for message in dns1123_subdomain(host)]
+    if not _is_http_path(path):
+        errors.append(FieldError.invalid(field, path, f"Invalid path (regex used for validation is '{_HTTP_PATH}')"))
+    return errors
+
+
+def is_huge_pages(name: str) -> bool:
+    return name.startswith(HUGE_PAGES)
+
+
+def is_native_resource(name: str) -> bool:
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def is_extended_resource(name: str) -> bool:
+    if is_native_resource(name) or name.startswith("requests."):
+        return False
+    return not qualified_name(f"requests.{name}")
+
+
+def is_pod_level_resource(name: str) -> bool:
+    """Whether the resource is allowed in pod-level resources."""
+    return name in ("cpu", "memory") or is_huge_pages(name)

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
-from sampan.api import runtime_config
-from sampan.api.resource import GroupVersionKind, Resource
-from sampan.api.resources import GroupVersion
+from sampan.api.resources import runtime_config
+from sampan.api.resources.resource import GroupVersionKind, Resource
+from sampan.api.resources.table import GroupVersion
 from sampan.api.types.base import Struct
 
 NAMESPACE_SUBRESOURCES = ("status", "finalize")

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import times
+from sampan.api.values import times
 from sampan.apiserver.endpoint_reconciler import EndpointReconciler
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo

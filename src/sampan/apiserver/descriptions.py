@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from sampan.api import schemas
-from sampan.api.resource import GroupVersionKind
+from sampan.api.resources.resource import GroupVersionKind
+from sampan.api.schema import schemas
 from sampan.api.scheme import type_for
 
 log = logging.getLogger(__name__)

@@ -8,14 +8,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sampan.api import limits, times
-from sampan.api.resource import Resource
-from sampan.apiserver.admission.chain import AdmissionChain
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.api import limits
+from sampan.api.resources.resource import Resource
+from sampan.api.values import times
+from sampan.apiserver.admission.framework.chain import AdmissionChain
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.authz import UnionAuthorizer
-from sampan.apiserver.fieldmanager import Ownership, manager_name
-from sampan.apiserver.fieldmanager.ownership import is_reset_in_body
-from sampan.apiserver.fieldmanager.scale_handler import ScaleOwnership
+from sampan.apiserver.fieldmanager import Ownership, ScaleOwnership, is_reset_in_body, manager_name
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.custom.custom_schema import CustomSchema

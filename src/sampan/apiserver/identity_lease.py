@@ -11,9 +11,9 @@ import logging
 import socket
 import uuid
 
-from sampan.api import times
 from sampan.api.types.coordination_v1 import Lease, LeaseSpec
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import times
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Selection
 from sampan.machinery.clock import Clock

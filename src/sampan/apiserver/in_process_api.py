@@ -8,7 +8,6 @@ audit apply to them as to requests from the network.
 from __future__ import annotations
 
 import base64
-import logging
 import os
 import ssl
 import tempfile
@@ -30,19 +29,18 @@ from sampan.apiserver.response.responses import (
     ApiResponse,
     StreamedResponse,
     WatchResponse,
-    translate_storage_error,
+    api_error_of,
 )
 from sampan.machinery import errors
 from sampan.machinery.client.responses import BytesResponse
 from sampan.machinery.client.transport import Request
 from sampan.machinery.client.user_api import EventLines, PrepareResponse, UserCredentials
-from sampan.machinery.peer_certificates import PeerCertificate, read_peer
+from sampan.machinery.pki.server_tls import PeerCertificate, read_peer
 from sampan.storage.cacher import CacheError
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-log = logging.getLogger(__name__)
 
 _HANDSHAKE_ROUNDS = 10
 
@@ -134,11 +132,7 @@ class InProcessApi:
         except errors.ApiError:
             raise
         except Exception as error:
-            api_error = translate_storage_error(error, call)
-            if api_error is not None:
-                raise api_error from error
-            log.exception("the request %s %s failed", call.method, call.path)
-            raise errors.internal_error("the request failed unexpectedly") from error
+            raise api_error_of(error, call) from error
 
 
 class InProcessApiSource:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from sampan.api.codec import json as json_codec
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata
 from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.pipeline import Pipeline

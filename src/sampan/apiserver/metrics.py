@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call
-from sampan.machinery.metrics import Distribution, Labels, Metrics, Number
+from sampan.machinery.telemetry.metrics import Distribution, Labels, Metrics, Number
 from sampan.storage.cacher import CacherStats
 
 _REQUEST = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")

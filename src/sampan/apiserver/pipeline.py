@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.scheme import Scheme
 from sampan.apiserver.authn.impersonation import Impersonation
 from sampan.apiserver.authz import AuthzDecision, UnionAuthorizer, attributes_of
@@ -24,8 +24,7 @@ from sampan.apiserver.request.call import PROXIED_SUBRESOURCES, AuditContext, Ca
 from sampan.apiserver.request.negotiation import OBJECT_MEDIA_TYPES, STREAM_MEDIA_TYPES
 from sampan.apiserver.response.responses import ApiResponse, path_not_found
 from sampan.machinery import errors
-from sampan.machinery.flight_recorder import FlightRecorder
-from sampan.machinery.step_parts import StepParts, collect_parts
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder, StepParts, collect_parts
 
 NonResourceHandler = Callable[[Call], Awaitable[ApiResponse]]
 """Serves a non-resource path: health, discovery, OpenAPI, metrics, version."""

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.api.types.core_v1 import Secret
-from sampan.apiserver.admission.chain import AdmissionChain
+from sampan.apiserver.admission.framework.chain import AdmissionChain
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.aggregation.controller import AggregationController
-from sampan.apiserver.auth_services import AuthServices
 from sampan.apiserver.authn.assembly import account_keys, audiences, authenticators, oidc_tokens
 from sampan.apiserver.authn.cluster_authentication_trust import ClusterAuthenticationTrust, trust_data
 from sampan.apiserver.authn.legacy_tokens import record_use
@@ -50,16 +49,15 @@ from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
 from sampan.apiserver.proxy.upstream import Upstream
 from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
-from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.registry.registry import AuthServices, Registry
 from sampan.apiserver.request.call import MASTERS, UserInfo, request_in_frame
 from sampan.apiserver.webhooks.client import WebhookClients
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
-from sampan.machinery.flight_recorder import FlightRecorder
-from sampan.machinery.loop_watchdog import LoopWatchdog
-from sampan.machinery.metrics import Metrics
-from sampan.machinery.process_metrics import LAG_INTERVAL_S, LoopLag, export_process
-from sampan.machinery.token_signer import TokenSigner
+from sampan.machinery.pki.token_signer import TokenSigner
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder
+from sampan.machinery.telemetry.loop_watchdog import LoopWatchdog
+from sampan.machinery.telemetry.metrics import LAG_INTERVAL_S, LoopLag, Metrics, export_process
 from sampan.storage.backend import Backend
 
 if TYPE_CHECKING:

@@ -112,7 +112,7 @@ def _path_name(context: str) -> str:
 
 
 def _url_with_code(access: Access) -> str:
-    from sampan.cli.kubectl.session import ServerError, Session
+    from sampan.cli.kubectl.client.session import ServerError, Session
     from sampan.dashboard.loopback_server import login_url
 
     session = Session(access, "default")

@@ -1,10 +1,12 @@
-"""`sampan down`: stop a cluster, and delete its data on request."""
+"""`sampan down`: stop a cluster and containers that a killed one has left running, and delete its data on request."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -12,7 +14,6 @@ from pathlib import Path
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.local_cluster.abandoned_nodes import stop_abandoned_nodes
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, cluster_options
 from sampan.cluster import kubeconfig
 from sampan.runtimes.names import OCI
@@ -69,7 +70,7 @@ def _finish(where: ClusterDir, name: str, *, delete: bool, stopped: bool) -> Non
     if not (delete and os.path.exists(where.path)):
         click.echo(f"{name}: stopped" if stopped else f"{name}: was not running{_other_users_hint()}")
         return
-    kept = _remove(where)
+    kept = remove_data(where)
     click.echo(f"{name}: stopped, data removed" if stopped else f"{name}: data removed")
     if kept:
         click.echo(
@@ -100,7 +101,7 @@ def _remove_mesh(where: ClusterDir) -> None:
         asyncio.run(node.remove_network())
 
 
-def _remove(where: ClusterDir) -> list[str]:
+def remove_data(where: ClusterDir) -> list[str]:
     """Delete the data of the cluster while holding its lock, so that it cannot be started at the same time."""
     lock = where.lock()
     if not lock.acquire():
@@ -141,3 +142,41 @@ def _signal(where: ClusterDir, pid: int, number: int) -> None:
         raise CliError(
             f"{where.path.name} is run by process {pid} of another user; `sudo sampan down` stops a cluster of root"
         ) from None
+
+
+def stop_abandoned_nodes(where: ClusterDir) -> list[str]:
+    """Return the names of the nodes of which something was stopped. Raise CliError if that fails."""
+    from sampan.cluster.nodes.abandoned_node import abandoned_runtime, stop_abandoned_node
+    from sampan.runtimes.contract import RuntimeFailure
+
+    stopped = []
+    for directory in _nodes(where.path / "nodes"):
+        record = abandoned_runtime(directory)
+        if record is None:
+            continue
+        try:
+            asyncio.run(stop_abandoned_node(directory, record, where.images))
+        except (RuntimeFailure, OSError) as error:
+            raise CliError(f"cannot stop the pods that node {directory.name} left running: {error}") from None
+        stopped.append(directory.name)
+    if os.geteuid() == 0:
+        _remove_network(where.path / "nodes")
+    return stopped
+
+
+def _remove_network(root: Path) -> None:
+    """Remove the namespaces, links and rules of the nodes from this machine, and those of clusters that are gone."""
+    from sampan.cluster.machine.host_locks import held_bridges
+    from sampan.network.leftovers import remove_leftovers
+    from sampan.network.nodes import NodeNetworkError, remove_bridge
+
+    try:
+        remove_bridge(root)
+    except NodeNetworkError as error:
+        raise CliError(f"what the nodes have left in the network of this machine cannot be removed: {error}") from None
+    remove_leftovers(held_bridges())
+
+
+def _nodes(root: Path) -> Iterator[Path]:
+    if root.is_dir() and os.geteuid() == 0:
+        yield from (Path(entry.path) for entry in os.scandir(root) if entry.is_dir())

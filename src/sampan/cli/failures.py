@@ -19,9 +19,9 @@ _EXPECTED = frozenset(
     {
         "sampan.controllers.cloud.CloudError",
         "sampan.machinery.client.transport.ConnectionFailed",
-        "sampan.machinery.errors.status.ApiError",
+        "sampan.machinery.errors.ApiError",
         "sampan.machinery.extras.MissingExtra",
-        "sampan.machinery.leader_election.LeadershipLost",
+        "sampan.machinery.control_loop.leader_election.LeadershipLost",
         "sampan.network.nodes.host_bridge.NodeNetworkError",
         "sampan.network.pods.addresses.NoAddressLeft",
         "sampan.runtimes.choice.NoRuntime",
@@ -104,7 +104,9 @@ def _bug_message(error: Exception) -> str:
     import tempfile
     import traceback
 
-    shown = one_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    cause = next(leaves(error))
+    name, notes = type(cause).__name__, getattr(cause, "__notes__", [])
+    shown = one_line(" ".join([f"{name}: {cause}" if str(cause) else name, *notes]))
     try:
         number, path = tempfile.mkstemp(prefix="sampan-traceback-", suffix=".log")
         with open(number, "w", encoding="utf-8", errors="backslashreplace") as file:

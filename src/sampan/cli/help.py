@@ -1,19 +1,20 @@
-"""`sampan help`: the help of a command, and topics that concern all of them."""
+"""`sampan help`: the help of a command, and topics that concern all of them, such as the exit codes, which docs/cli.md
+lists too.
+"""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import click
 
-from sampan.cli.exit_codes import EXIT_CODES
 from sampan.cli.failures import CliError
 
 _WIDTH = 80
 _CODE, _COMMANDS = 11, 26
 """The widths of the first two columns of the exit codes."""
-
 _ENVIRONMENT = (
     ("SAMPAN_HOME", "Directory of the data directories of clusters. Default: ~/.local/share/sampan."),
     ("SAMPAN_NAME", "Name of the cluster, as --name."),
@@ -68,3 +69,29 @@ def environment_text() -> str:
 
 
 TOPICS: Mapping[str, Callable[[], str]] = {"exit-codes": exit_codes_text, "environment": environment_text}
+
+
+@dataclass(frozen=True, slots=True)
+class ExitCode:
+    code: str
+    commands: str
+    meaning: str
+
+
+EXIT_CODES: Sequence[ExitCode] = (
+    ExitCode("0", "all", "The command has succeeded."),
+    ExitCode(
+        "1",
+        "all",
+        "The command has failed: an invalid value or file, a port in use, an error of the server, or a bug of Sampan, "
+        "whose traceback is in a file that the message names.",
+    ),
+    ExitCode("2", "all", "The command line cannot be parsed: an unknown command or flag, a value of the wrong type."),
+    ExitCode("130", "all", "Ctrl-C has interrupted the command."),
+    ExitCode("1", "status, service status", "The selected cluster or service is not running."),
+    ExitCode("1", "doctor", "A check has the result error. Warnings do not change the exit code."),
+    ExitCode("1", "kubectl diff", "There are differences."),
+    ExitCode("2 and more", "kubectl diff", "The comparison itself has failed."),
+    ExitCode("1 to 255", "kubectl exec, run, attach", "The exit code of the command in the container."),
+    ExitCode("any", "kubectl, plug-ins", "The exit code of the plug-in on PATH."),
+)

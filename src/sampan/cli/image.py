@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from sampan.cli.command_aliases import AliasGroup
+from sampan.cli.command_classes import AliasGroup
 from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, running_cluster_options, selected_cluster
 from sampan.runtimes.images import BadReference, ImageStore, ImageUnknown, parse_reference

@@ -152,7 +152,7 @@ def _prepare(where: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
 
 def _has_certificate(where: ClusterDir, record: JoinRecord) -> bool:
     from sampan.cli.joined_node import JoinedNodeFiles
-    from sampan.machinery.certificates import common_name, expiry
+    from sampan.machinery.pki.certificates import common_name, expiry
 
     pair = JoinedNodeFiles(where).client_pair()
     is_own = pair is not None and common_name(pair.certificate) == f"system:node:{record.node}"
@@ -184,7 +184,7 @@ def _join(where: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
     from sampan.cluster.join.bootstrap import bootstrap
     from sampan.kubelet.agent.certificate_manager import CertificateStore
     from sampan.machinery.client.access import Access
-    from sampan.machinery.private_files import write_private
+    from sampan.machinery.pki.private_files import write_private
 
     if not options["server"]:
         raise CliError("SERVER: this machine has not joined a cluster yet: which ADDRESS:PORT has its API server?")

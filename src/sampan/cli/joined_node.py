@@ -32,11 +32,11 @@ from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.machine import own_addresses
 from sampan.kubelet.server.ports import PortsConfig
 from sampan.machinery.activity import Activity
-from sampan.machinery.certificates import KeyPair
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
+from sampan.machinery.pki.certificates import KeyPair
 from sampan.network.mesh.config import MeshConfig
 from sampan.runtimes.names import CRI, DOCKER, OCI
 
@@ -164,7 +164,7 @@ class JoinedNode:
         from sampan.cluster.nodes.node_runtime import RuntimeConfig, runtime_maker
         from sampan.kubelet.agent.kubelet import build_kubelet
         from sampan.kubelet.server.ports import serve_kubelet
-        from sampan.machinery.network_namespace import NetworkNamespace
+        from sampan.machinery.linux.network_namespace import NetworkNamespace
         from sampan.network.dns.config import ClusterDnsConfig, ZoneConfig
         from sampan.network.mesh.agent import MeshAgent, pod_mtu
         from sampan.network.nodes import NodeAttachment
@@ -223,7 +223,7 @@ class JoinedNode:
 
     def _make_proxies(self, client: Client, informers: InformerFactory) -> NodeProxies:
         from sampan.cluster.nodes.node_proxies import NodeProxies
-        from sampan.machinery.network_namespace import NetworkNamespace
+        from sampan.machinery.linux.network_namespace import NetworkNamespace
 
         return NodeProxies(
             machine=NetworkNamespace(),

@@ -8,11 +8,10 @@ from typing import TypeVar
 
 import click
 
-from sampan.cli.down import stop
+from sampan.cli.down import remove_data, stop, stop_abandoned_nodes
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.joined_node import JoinedNode, JoinedNodeFiles
-from sampan.cli.local_cluster.abandoned_nodes import stop_abandoned_nodes
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, cluster_options
 from sampan.cluster.join.departure import delete_node, drain
 from sampan.cluster.join.discovery import JoinError
@@ -49,7 +48,7 @@ def command(is_drained: bool, timeout: str, data_dir: str | None, name: str) -> 
     stop_abandoned_nodes(where)
     asyncio.run(JoinedNode(where=where, name=name, record=record, on_ready=lambda note: None).remove_network())
     _delete_node(where, record)
-    kept = _remove(where)
+    kept = remove_data(where)
     click.echo(f"node {record.node} has left {record.server}")
     if kept:
         click.echo(f"{where.path} has files that are not the node's, and stays: {', '.join(kept)}", err=True)
@@ -69,16 +68,6 @@ def _delete_node(where: ClusterDir, record: JoinRecord) -> None:
     except (errors.ApiError, ConnectionFailed, TimeoutError, JoinError) as error:
         advice = f"on the cluster: kubectl delete node {record.node}"
         click.echo(f"Warning: cannot delete the Node object ({error or 'timeout'}); {advice}", err=True)
-
-
-def _remove(where: ClusterDir) -> list[str]:
-    lock = where.lock()
-    if not lock.acquire():
-        raise CliError(f"--data-dir: {where.path} is in use by a process that has just started")
-    try:
-        return where.remove()
-    finally:
-        lock.release()
 
 
 def _with_client(where: ClusterDir, record: JoinRecord, work: Callable[[Client], Awaitable[T]], timeout_s: float) -> T:

@@ -16,7 +16,7 @@ from sampan.cli.local_cluster.cluster_dir import ClusterDir, running_cluster_opt
 
 _PACKAGES = {
     "apiserver": ("sampan.apiserver", "sampan.storage"),
-    "controllers": ("sampan.controllers", "sampan.machinery.controller"),
+    "controllers": ("sampan.controllers", "sampan.machinery.control_loop.controller"),
     "scheduler": ("sampan.scheduler",),
     "kubelet": ("sampan.kubelet", "sampan.runtimes"),
     "proxy": ("sampan.network.proxy",),

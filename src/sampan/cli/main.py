@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from sampan import __version__
+from sampan.cli.command_classes import HelpFormatter
 from sampan.cli.failures import guarded
-from sampan.cli.help_groups import HelpFormatter
 
 COMMANDS = {
     "up": ("sampan.cli.up", "Start a cluster."),

@@ -14,14 +14,14 @@ from typing import Any
 
 import click
 
-from sampan.api import quantity
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import NodeStatus, Taint
-from sampan.cli.command_aliases import AliasGroup
+from sampan.api.values import quantity
+from sampan.cli.command_classes import AliasGroup
 from sampan.cli.failures import CliError
+from sampan.cli.kubectl.client.session import Session
 from sampan.cli.kubectl.get import TABLE
 from sampan.cli.kubectl.printers.table import cell_text, table_lines
-from sampan.cli.kubectl.session import Session
 from sampan.cli.local_cluster.cluster_dir import running_cluster_options, selected_cluster
 from sampan.kubelet import hollow_nodes
 from sampan.machinery.client import kubeconfig

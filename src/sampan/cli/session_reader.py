@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.kinds import ResourceTypes
-from sampan.cli.kubectl.session import ServerError, Session
+from sampan.cli.kubectl.client.resource_types import ResourceTypes
+from sampan.cli.kubectl.client.session import ServerError, Session
 from sampan.diagnosis.cluster_reader import Object
 
 _TOLERATED = (403, 404, 503)

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import click
 
 from sampan.api.types.core_v1 import Secret
-from sampan.cli.command_aliases import AliasGroup
+from sampan.cli.command_classes import AliasGroup
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
-from sampan.cli.kubectl.columns import aligned
+from sampan.cli.kubectl.printers.columns import aligned
 from sampan.cli.local_cluster.cluster_dir import running_cluster_options, selected_cluster
 from sampan.cluster.join import grants
 from sampan.cluster.join.token import (
@@ -236,7 +236,7 @@ def _parsed(text: str) -> Any:
 
 
 def _ca_hash(access: Access) -> str:
-    from sampan.machinery.certificates import public_key_hash
+    from sampan.machinery.pki.certificates import public_key_hash
 
     if not access.ca_pem:
         raise CliError("--kubeconfig: has no certificate-authority-data, and the token could not pin the CA")

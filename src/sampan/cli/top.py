@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from sampan.api.quantity import Quantity
+from sampan.api.values.quantity import Quantity
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.global_options import connection_options
+from sampan.cli.kubectl.client.session import ServerError, Session, open_session
+from sampan.cli.kubectl.command_line.global_options import connection_options
 from sampan.cli.kubectl.printers.objects import as_json
-from sampan.cli.kubectl.session import ServerError, Session, open_session
 from sampan.cli.kubectl.top.metrics import PATH, RESOURCES, check_available, usage_of
 
 _HOME_AND_CLEAR = "\033[H\033[J"

@@ -18,6 +18,7 @@ import click
 from sampan.apiserver.bootstrap import first_address
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
+from sampan.cli.command_classes import GroupedCommand
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.api_server import BIND_LOCALLY, server_config, server_options
@@ -29,7 +30,6 @@ from sampan.cli.flags.profiles import profile_option
 from sampan.cli.flags.scheduler import scheduler_options, scheduler_settings
 from sampan.cli.flags.store import store_config
 from sampan.cli.flags.table import add_flags, switch
-from sampan.cli.help_groups import GroupedCommand
 from sampan.cli.local_cluster import detached_process, rootless
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
 from sampan.cli.local_cluster.data_version import check_version, write_version
@@ -51,7 +51,7 @@ from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.machine.loopback_range import loopback_addresses
 from sampan.cluster.nodes.node_summary import node_summary
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki, with_front_proxy
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from sampan.cli.failures import CliError
 from sampan.cli.kubectl.printers.objects import as_json
 from sampan.cli.local_cluster.cluster_dir import running_cluster_options, selected_cluster
 from sampan.cli.local_cluster.data_version import DATA_FORMAT, data_problem, read_version, store_format
-from sampan.cli.status.report_text import wrapped
+from sampan.cli.status import wrapped
 from sampan.storage.sqlite.schema import STEPS
 
 NOTES: Mapping[str, Sequence[str]] = {

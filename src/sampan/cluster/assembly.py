@@ -12,8 +12,7 @@ from os import geteuid
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
-from sampan.apiserver.authn.user_names import service_account_user
-from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
+from sampan.apiserver.request.call import AUTHENTICATED, UserInfo, service_account_user
 from sampan.apiserver.server import ApiServer
 from sampan.cluster.cluster_config import (
     CONTROLLERS,
@@ -102,7 +101,9 @@ class Assembly:
                 from sampan.cluster.dashboard import serve_dashboard
 
                 serve_dashboard(self.server)
-            await running.enter_async_context(_in_background(self.config.renewals.run(RealClock())))
+            await running.enter_async_context(
+                _in_background("certificate renewal", self.config.renewals.run(RealClock()))
+            )
             self.server.debug[STORE_DUMP_PATH] = StoreDump(self.backend).handle
             await self._make_roles()
             if addresses := cluster_dns_addresses(self.config):
@@ -164,19 +165,19 @@ class Assembly:
         client = Client(transport=transport, clock=self.clock, component="load-balancer")
         balancers = ClusterLoadBalancers(client=client, nodes=self.config.nodes, clock=self.clock, activity=activity)
         self._cloud = {"cloud": balancers.provider}
-        await running.enter_async_context(_in_background(balancers.run()))
+        await running.enter_async_context(_in_background("load balancer", balancers.run()))
 
     async def _run_controllers(self, running: AsyncExitStack) -> None:
         from sampan.cluster import controller_queues
         from sampan.controllers.manager import COMPONENT, selected
-        from sampan.machinery.controller import export_controllers
+        from sampan.machinery.control_loop.controller import export_controllers
 
         selected(self.config.controllers)  # raises UnknownController before anything is started
         export_controllers(self.server.metrics, lambda: self.controllers.runners if self.controllers else ())
         self.server.debug[controller_queues.PATH] = controller_queues.handler(lambda: self.controllers)
         self._hold_clock_while_busy(running, self._controllers_idle)
         work = self.leadership.run(COMPONENT, self._controller_client(""), self._control)
-        await running.enter_async_context(_in_background(work))
+        await running.enter_async_context(_in_background("controllers", work))
         self.server.registry.components["controller-manager"] = _is_running
         if self.has_controller("serviceaccount-controller"):
             await wait_for_default_account(self.client("up"), "default")
@@ -238,7 +239,7 @@ class Assembly:
         self.server.serve_metrics()
         activity, is_created = Activity(), asyncio.Event()
         self._hold_clock_while_busy(running, activity.idle)
-        await running.enter_async_context(_in_background(self._run_fleet(activity, is_created)))
+        await running.enter_async_context(_in_background("hollow nodes", self._run_fleet(activity, is_created)))
         if self.config.nodes.real_count:
             await self._run_real_nodes(running)
         if self.config.nodes.hollow_count and self.config.store.memory is None:
@@ -278,10 +279,10 @@ class Assembly:
             networks=self._make_node_networks(activity),
             make_ports=self._make_ports(),
         )
-        await running.enter_async_context(_in_background(self.real_nodes.run()))
+        await running.enter_async_context(_in_background("nodes", self.real_nodes.run()))
         await self._run_mesh(running, client_of(FLEET))
         await self.real_nodes.ready()
-        await running.enter_async_context(_in_background(_remove_leftovers()))
+        await running.enter_async_context(_in_background("removal of leftovers", _remove_leftovers()))
 
     def _make_attachments(self) -> NodeAttachments:
         from sampan.kubelet.agent.machine import own_addresses
@@ -319,7 +320,7 @@ class Assembly:
             clock=self.clock,
         )
         running.push_async_callback(asyncio.to_thread, remove_machine_mesh, root)
-        await running.enter_async_context(_in_background(mesh.run()))
+        await running.enter_async_context(_in_background("mesh of nodes", mesh.run()))
 
     def _make_node_networks(self, activity: Activity) -> NodeNetworks:
         from sampan.cluster.nodes.node_network import NodeNetworks
@@ -371,7 +372,7 @@ class Assembly:
         it."""
         activity = Activity()
         self._hold_clock_while_busy(running, activity.idle)
-        await running.enter_async_context(_in_background(self._schedule(activity)))
+        await running.enter_async_context(_in_background("scheduler", self._schedule(activity)))
         self.server.registry.components["scheduler"] = _is_running
 
     async def _schedule(self, activity: Activity) -> None:
@@ -467,16 +468,29 @@ async def wait_for_default_account(client: Client, namespace: str) -> None:
 
 
 @asynccontextmanager
-async def _in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def _in_background(component: str, work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run a coroutine for the duration of the block. Its failure cancels the block; an exception of the block is raised
     as it is, without an exception group."""
     failure: Exception | None = None
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(work)
-        try:
-            yield
-        except Exception as error:
-            failure = error
-        task.cancel()
+    try:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(_run_component(component, work))
+            try:
+                yield
+            except Exception as error:
+                failure = error
+            task.cancel()
+    finally:
+        work.close()  # the block may have ended before the task began with it
     if failure is not None:
         raise failure
+
+
+async def _run_component(component: str, work: Coroutine[Any, Any, None]) -> None:
+    """Run a component. The log and a note of the exception tell which one has failed."""
+    try:
+        await work
+    except Exception as error:
+        log.error("component %s failed, the cluster stops: %s: %s", component, type(error).__name__, error)
+        error.add_note(f"in component {component}")
+        raise

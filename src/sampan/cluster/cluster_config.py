@@ -15,7 +15,7 @@ from sampan.cluster.nodes.nodes_config import NodesConfig, with_node_cidrs, with
 from sampan.cluster.scheduler_settings import SchedulerSettings
 from sampan.machinery.clock import Clock
 from sampan.machinery.extras import require
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.dns.config import ClusterDnsConfig
 from sampan.storage.backend import Backend
 

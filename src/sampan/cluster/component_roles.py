@@ -53,7 +53,7 @@ def roles() -> list[ClusterRole]:
     resolve = PolicyRule(apiGroups=[""], resources=["services", "namespaces", "nodes"], verbs=["list", "watch"])
     follow_slices = PolicyRule(apiGroups=[_DISCOVERY], resources=["endpointslices"], verbs=["list", "watch"])
     return [
-        _role(POLICY_USER, *isolate),
+        _role(POLICY_USER, *isolate, report),
         _role(INGRESS_USER, *_ingress_rules(), follow_slices, report),
         _role(FLEET_USER, follow, report, taint),
         _role(_SELF_NODE_SERVER, serve),

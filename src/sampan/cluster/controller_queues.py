@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from sampan.apiserver.authn.user_names import service_account_user
-from sampan.apiserver.request.call import Call
+from sampan.apiserver.request.call import Call, service_account_user
 from sampan.apiserver.response.responses import ApiResponse, ValueResponse
 from sampan.controllers.identities import NAMESPACE, account_of
 from sampan.controllers.manager import ControllerManager
 from sampan.machinery import errors
-from sampan.machinery.controller import ControllerRunner
+from sampan.machinery.control_loop.controller import ControllerRunner
 
 PATH = "/debug/controllers"
 

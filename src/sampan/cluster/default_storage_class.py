@@ -9,7 +9,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.machinery import errors
 from sampan.machinery.client import Client
-from sampan.machinery.volumes.volume_annotations import DEFAULT_CLASS, LOCAL_PATH
+from sampan.machinery.volumes import DEFAULT_CLASS, LOCAL_PATH
 
 NAME = "standard"
 _CREATED = "sampan.dev/default-storage-class"

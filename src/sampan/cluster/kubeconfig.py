@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.cluster.errors import ClusterError
-from sampan.machinery.private_files import write_private
+from sampan.machinery.pki.private_files import write_private
 
 _PARTS = ("clusters", "users", "contexts")
 

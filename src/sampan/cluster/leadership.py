@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from sampan.machinery.leader_election import ElectionConfig, LeaderElector
+    from sampan.machinery.control_loop.leader_election import ElectionConfig, LeaderElector
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class LeadershipConfig:
     identity: str = field(default_factory=_identity)
 
     def election(self, name: str) -> ElectionConfig:
-        from sampan.machinery.leader_election import ElectionConfig
+        from sampan.machinery.control_loop.leader_election import ElectionConfig
 
         return ElectionConfig(
             name=name, identity=self.identity, lease_s=self.lease_s, renew_s=self.renew_s, retry_s=self.retry_s
@@ -67,7 +67,10 @@ class Leadership:
         """Run `work` in each term of leadership, starting it again each time."""
         if self._config is None:
             return await work()
-        from sampan.machinery.leader_election import LeaderElector, LeadershipLost  # needed only with leader election
+        from sampan.machinery.control_loop.leader_election import (  # needed only with leader election
+            LeaderElector,
+            LeadershipLost,
+        )
 
         while True:
             elector = self._electors[name] = LeaderElector(

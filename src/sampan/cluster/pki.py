@@ -17,10 +17,10 @@ from sampan.api.addresses import is_address
 from sampan.apiserver.authn.front_proxy import FrontProxySettings
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cluster.certificate_renewal import BEFORE_S
-from sampan.machinery.private_files import write_private
+from sampan.machinery.pki.private_files import write_private
 
 if TYPE_CHECKING:
-    from sampan.machinery.certificates import KeyPair, SigningRequest
+    from sampan.machinery.pki.certificates import KeyPair, SigningRequest
 
 CA, SERVER, ADMIN, ACCOUNTS = "ca", "apiserver", "admin", "sa"
 KUBELET_CLIENT = "apiserver-kubelet-client"
@@ -87,7 +87,7 @@ class Pki:
         return certificate.expiry - now > BEFORE_S and set(names) <= set(certificate.names)
 
     def _make(self, bad: Sequence[str], kept: dict[str, _Kept], names: list[str], now: float) -> None:
-        from sampan.machinery.certificates import make_key
+        from sampan.machinery.pki.certificates import make_key
 
         for ca in _SIGNED:
             self._make_signed(ca, bad, kept, names, now)
@@ -97,7 +97,7 @@ class Pki:
 
     def _make_signed(self, by: str, bad: Sequence[str], kept: dict[str, _Kept], names: list[str], now: float) -> None:
         """Create a CA if necessary, and the certificates that it signs."""
-        from sampan.machinery import certificates as made
+        from sampan.machinery.pki import certificates as made
 
         if by in bad:
             is_known = self.key(by).exists() and by in kept
@@ -142,7 +142,7 @@ class KeptPki:
 
 
 def _requests(names: Sequence[str]) -> dict[str, SigningRequest]:
-    from sampan.machinery.certificates import SigningRequest
+    from sampan.machinery.pki.certificates import SigningRequest
 
     return {
         SERVER: SigningRequest(

@@ -12,9 +12,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 
-from sampan.api import schemas
-from sampan.api.resource import GroupVersionKind, Resource
-from sampan.api.schema import Schema
+from sampan.api.resources.resource import GroupVersionKind, Resource
+from sampan.api.schema import schemas
+from sampan.api.schema.tree import Schema
 from sampan.api.scheme import Scheme, builtin_scheme, type_for
 from sampan.api.types.admissionregistration_v1 import (
     ExpressionWarning,
@@ -24,9 +24,8 @@ from sampan.api.types.admissionregistration_v1 import (
 from sampan.machinery import errors
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.client import Client, PatchType, WriteParameters, resource_of
-from sampan.machinery.client.discovery import Discovery
-from sampan.machinery.client.openapi import kind_schemas
-from sampan.machinery.controller import Watch
+from sampan.machinery.client.discovery import Discovery, kind_schemas
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
 
 _MANAGER = "validatingadmissionpolicy-status-controller"

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import label_selector
+from sampan.api.selectors import label_selector
 from sampan.api.types.rbac_v1 import ClusterRole, PolicyRule
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 from sampan.controllers.cloud import CloudProvider
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Controller, RunnerConfig
+from sampan.machinery.control_loop.controller import Controller, RunnerConfig
 from sampan.machinery.events import EventRecorder
-from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 
 if TYPE_CHECKING:
     from sampan.controllers.autoscaling.metrics import MetricsSource

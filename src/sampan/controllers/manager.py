@@ -9,10 +9,10 @@ from sampan.controllers.table import CONTROLLERS
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import ControllerRunner
+from sampan.machinery.control_loop.controller import ControllerRunner
 from sampan.machinery.events import EventRecorder
-from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 
 ALL = "*"
 

@@ -6,10 +6,10 @@ from typing import Any
 from sampan.api.types.core_v1 import ConfigMap, Namespace
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.descriptor import ControllerContext
-from sampan.controllers.namespaces import ACTIVE, TERMINATING_CAUSE, namespace_name, namespace_of
+from sampan.controllers.namespace_phase import ACTIVE, is_namespace_terminating, namespace_name, namespace_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Selection, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 
@@ -70,7 +70,7 @@ class RootCaPublisherController:
         except (errors.NotFound, errors.AlreadyExists):
             return
         except errors.ApiError as error:
-            if not error.has_cause(TERMINATING_CAUSE):
+            if not is_namespace_terminating(error):
                 raise
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Namespace, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.namespaces import ACTIVE, TERMINATING_CAUSE, namespace_name, namespace_of
+from sampan.controllers.namespace_phase import ACTIVE, is_namespace_terminating, namespace_name, namespace_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
 
 DEFAULT = "default"
@@ -42,5 +42,5 @@ class ServiceAccountController:
         except errors.AlreadyExists:
             return
         except errors.ApiError as error:
-            if not error.has_cause(TERMINATING_CAUSE):
+            if not is_namespace_terminating(error):
                 raise

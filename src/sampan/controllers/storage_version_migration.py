@@ -14,18 +14,18 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import times
-from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.resources.resource import GroupVersionKind, Resource
 from sampan.api.semantics.conditions import find_condition, is_true, without_condition
 from sampan.api.types.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionCondition
 from sampan.api.types.meta_v1 import Condition, GroupResource
 from sampan.api.types.storagemigration_v1beta1 import StorageVersionMigration
+from sampan.api.values import times
 from sampan.controllers.descriptor import ControllerContext
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, WriteParameters, resource_of
 from sampan.machinery.client.discovery import Discovery
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import NotYet, Watch
+from sampan.machinery.control_loop.controller import NotYet, Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 

@@ -1,14 +1,14 @@
 """The table of controllers: name, aliases, class, event source, and settings of the runner."""
 
 from sampan.controllers.descriptor import ControllerDescriptor
-from sampan.machinery.controller import RunnerConfig
-from sampan.machinery.workqueue import Backoff
+from sampan.machinery.control_loop.controller import RunnerConfig
+from sampan.machinery.control_loop.workqueue import Backoff
 
 CONTROLLERS = (
     ControllerDescriptor(
         name="namespace-controller",
         aliases=("namespace",),
-        controller="sampan.controllers.namespace.controller:make",
+        controller="sampan.controllers.namespace:make",
         runner=RunnerConfig(workers=10, backoff=Backoff(most_s=60)),
     ),
     ControllerDescriptor(
@@ -19,7 +19,7 @@ CONTROLLERS = (
     ControllerDescriptor(
         name="resourcequota-controller",
         aliases=("resourcequota",),
-        controller="sampan.controllers.resource_quota.controller:make",
+        controller="sampan.controllers.resource_quota:make",
     ),
     ControllerDescriptor(
         name="clusterrole-aggregation-controller",

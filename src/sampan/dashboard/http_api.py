@@ -22,7 +22,7 @@ from sampan.machinery.client.access import Access, tls_context
 from sampan.machinery.client.responses import BytesResponse
 from sampan.machinery.client.transport import ConnectionFailed, Request
 from sampan.machinery.client.user_api import EventLines, PrepareResponse, UserCredentials
-from sampan.machinery.http_session import HttpSession
+from sampan.machinery.http.session import HttpSession
 from sampan.machinery.multiplex import upgrade
 from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
 from sampan.machinery.multiplex.wire import StreamWire, close_writer, joined

@@ -2,8 +2,7 @@
 
 A browser attaches the session's cookie to requests that another page makes. So a request must name one of the server's
 own hosts (against DNS rebinding), must not come from another site, and anything but a read must repeat the session's
-CSRF token, which another origin cannot read.
-"""
+CSRF token, which another origin cannot read."""
 
 from __future__ import annotations
 
@@ -93,3 +92,22 @@ def websocket_protocols(request: web.BaseRequest) -> list[str]:
 
 def forbidden(reason: str) -> errors.ApiError:
     return errors.ApiError(reason, code=403, reason="Forbidden")
+
+
+_JSON = "application/json"
+
+
+async def read_json_body(request: web.BaseRequest, limit: int) -> bytes:
+    """Return the body of a request with JSON. Another media type is rejected: a form of another site can send some
+    without asking."""
+    if request.method != "POST":
+        raise errors.generic(405)
+    media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if media_type != _JSON:
+        raise errors.unsupported_media_type([_JSON])
+    body = bytearray()
+    async for piece in request.content.iter_any():
+        body += piece
+        if len(body) > limit:
+            raise errors.request_entity_too_large(f"limit is {limit}")
+    return bytes(body)

@@ -16,8 +16,7 @@ from sampan.dashboard import request_checks
 from sampan.dashboard.cluster_features import ClusterFeatures
 from sampan.dashboard.login import Login, LoginRequest, identify
 from sampan.dashboard.pass_through import pass_through
-from sampan.dashboard.request_body import read_json_body
-from sampan.dashboard.request_checks import IsOwnHost, forbidden
+from sampan.dashboard.request_checks import IsOwnHost, forbidden, read_json_body
 from sampan.dashboard.responses import error_response, json_response, text_response
 from sampan.dashboard.sessions import CODE_LIFETIME_S, LoginSession, LoginSessions, OneTimeCodes
 from sampan.dashboard.static_files import StaticFiles

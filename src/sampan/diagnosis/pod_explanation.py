@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.diagnosis.cluster_reader import ClusterReader, Object, read_items
-from sampan.diagnosis.disruption_source import DisruptionSource
+from sampan.diagnosis.disruptions import DisruptionSource
 from sampan.diagnosis.missing_parts import missing, state_of
 
 _ENDED = ("Succeeded", "Failed")

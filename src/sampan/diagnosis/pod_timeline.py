@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sampan.diagnosis.cluster_reader import RECORDS_PATH, ClusterReader, Object
-from sampan.machinery.step_parts import QUEUE, parse_parts
+from sampan.machinery.telemetry.flight_recorder import QUEUE, parse_parts
 
 STEPS = (
     "store the pod",

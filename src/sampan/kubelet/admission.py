@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from sampan.api import resource_names
-from sampan.api.quantity import parse
+from sampan.api import names
 from sampan.api.semantics.node_selectors import RequiredNodeAffinity
-from sampan.api.semantics.pod_qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
 from sampan.api.semantics.pod_references import CONFIG_SOURCE, is_mirror_pod
-from sampan.api.semantics.pod_resources import effective_requests
+from sampan.api.semantics.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED, effective_requests, qos_class
 from sampan.api.semantics.taints import NO_EXECUTE, untolerated
 from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.values.quantity import parse
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_lifecycle import PodLifecycle
 from sampan.kubelet.pod_status import PodFailure, rejected_status
@@ -104,7 +103,7 @@ def lacking(node: Node, requests: Mapping[str, int], used: Mapping[str, int], po
     shortfalls = {PODS: pods + 1 - has.get(PODS, 0)}
     for name in (*_COUNTED, *(name for name in requests if name not in _COUNTED)):
         requested = requests.get(name, 0)
-        if requested and (name in has or not resource_names.is_extended(name)):
+        if requested and (name in has or not names.is_extended_resource(name)):
             shortfalls[name] = used.get(name, 0) + requested - has.get(name, 0)
     return {name: amount for name, amount in shortfalls.items() if amount > 0}
 

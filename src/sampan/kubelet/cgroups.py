@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from sampan.api.semantics.pod_qos import BEST_EFFORT, GUARANTEED, qos_class
-from sampan.api.semantics.pod_resources import effective_limits, effective_requests
+from sampan.api.semantics.pod_resources import BEST_EFFORT, GUARANTEED, effective_limits, effective_requests, qos_class
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.kubelet.container_config.resources import quota, shares

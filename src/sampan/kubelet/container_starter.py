@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sampan.api import durations
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import Container, ContainerStatus
+from sampan.api.values import durations
 from sampan.kubelet.pod_actions import PodActions, ephemeral_to_start
 from sampan.kubelet.pod_events import PodEvents, full_name
 from sampan.kubelet.pod_lifecycle import PodLifecycle, ReportedFailure

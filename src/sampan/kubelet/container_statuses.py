@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from sampan.api import times
 from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import (
     Container,
@@ -18,6 +17,7 @@ from sampan.api.types.core_v1 import (
     ResourceRequirements,
     VolumeMountStatus,
 )
+from sampan.api.values import times
 from sampan.kubelet.pod_actions import restarts
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport

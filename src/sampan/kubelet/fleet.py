@@ -26,10 +26,10 @@ from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
 from sampan.machinery.clock import Clock
+from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.hollow import NODE_RANGE
 from sampan.machinery.informer import Informer, InformerFactory
-from sampan.machinery.workqueue import Backoff, WorkQueue
 from sampan.runtimes.hollow import NO_STAGES, AddressRange, HollowRuntime, Stages, World
 
 log = logging.getLogger(__name__)
@@ -103,13 +103,13 @@ class Fleet:
         return len(self._running)
 
     def running_nodes(self) -> Sequence[NodeRecord]:
-        """Return the records of all wait_until_running nodes."""
+        """Return the records of all running nodes."""
         return list(self._running.values())
 
     # -- accessors ---------------------------------------------------------------------------------------------------
 
     def node(self, name: str) -> NodeRecord | None:
-        """Return the record of a wait_until_running node, or None."""
+        """Return the record of a running node, or None."""
         return self._running.get(name)
 
     def pods_of(self, name: str) -> Sequence[Pod]:
@@ -156,15 +156,18 @@ class Fleet:
                     group.create_task(make(name))
 
     async def wait_until_running(self, names: Sequence[str]) -> None:
-        """Wait until all named nodes run."""
-        while not all(name in self._running for name in names):
+        """Wait until all named nodes run, except those that the fleet does not run: a Node object that is powered off,
+        or that a real node of an earlier run left behind.
+        """
+        await self._nodes.synced.wait()
+        while not all(name in self._running or self._is_excluded(name) for name in names):
             self._changed.clear()
             await self._changed.wait()
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Route a pod change to the sync loop if the pod is bound to a wait_until_running node."""
+        """Route a pod change to the sync loop if the pod is bound to a running node."""
         pod = new if new is not None else old
         if pod is not None and (record := self._running.get(pod.spec.nodeName)) is not None:
             self.sync_loop.iteration(record, old, from_api(new) if new is not None else None)
@@ -293,6 +296,10 @@ class Fleet:
         if node is None or node.metadata.name in self._real_nodes:
             return False
         return hollow_nodes.is_hollow(node) and hollow_nodes.is_on(node)
+
+    def _is_excluded(self, name: str) -> bool:
+        """Whether the node exists and is not for the fleet to run."""
+        return (node := self._nodes.lister.get(name)) is not None and not self._should_run(node)
 
     def _is_same(self, node: Node | None, known: Node) -> bool:
         """Whether the node should still run and is not another node of the same name."""

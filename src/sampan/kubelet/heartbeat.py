@@ -1,9 +1,9 @@
 """Heartbeats of a node: renews its lease, and writes its status when it has changed or is due."""
 
-from sampan.api import times
 from sampan.api.types.coordination_v1 import Lease, LeaseSpec
 from sampan.api.types.core_v1 import Node, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.api.values import times
 from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.node_status import (
     DISK_PRESSURE,

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sampan.api import times
 from sampan.api.codec import json
 from sampan.api.semantics.conditions import is_true
 from sampan.api.types.core_v1 import (
@@ -21,6 +20,7 @@ from sampan.api.types.core_v1 import (
     NodeStatus,
     NodeSystemInfo,
 )
+from sampan.api.values import times
 from sampan.kubelet.config import KUBELET_VERSION, PORT
 
 READY, MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE = "Ready", "MemoryPressure", "DiskPressure", "PIDPressure"

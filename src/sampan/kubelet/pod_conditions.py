@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sampan.api import times
 from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import is_sidecar, sidecars_of
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodCondition
+from sampan.api.values import times
 from sampan.kubelet.pod_actions import restarts
 
 READY_TO_START, INITIALIZED, READY = "PodReadyToStartContainers", "Initialized", "Ready"

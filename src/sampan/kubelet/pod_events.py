@@ -12,10 +12,8 @@ from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import ObjectReference, Pod
 from sampan.kubelet.records import NodeRecord
-from sampan.machinery.events import NORMAL, WARNING, EventRecorder
-from sampan.machinery.events.recorder import reference
-from sampan.machinery.flight_recorder import FlightRecorder
-from sampan.machinery.step_parts import collect_parts
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder, reference
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder, collect_parts
 from sampan.runtimes.contract import RuntimeFailure
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from sampan.api import times
-from sampan.api.semantics.pod_qos import qos_class
+from sampan.api.semantics.pod_resources import qos_class
 from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import (
     ContainerState,
@@ -23,6 +22,7 @@ from sampan.api.types.core_v1 import (
     PodStatus,
     ResourceRequirements,
 )
+from sampan.api.values import times
 from sampan.kubelet import pod_conditions
 from sampan.kubelet.container_statuses import Waiting, container_statuses
 from sampan.kubelet.pod_actions import may_restart_all

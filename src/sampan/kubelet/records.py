@@ -19,7 +19,7 @@ from sampan.kubelet.pod_status import PodFailure
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.workqueue import Backoff, WorkQueue
+from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 from sampan.runtimes.contract import Runtime
 
 Amounts = dict[str, int]

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
-from sampan.machinery.user_namespace import is_in_user_namespace
+from sampan.machinery.linux.user_namespace import is_in_user_namespace
 from sampan.network import netlink
 from sampan.network.netlink import LinkInfo
 from sampan.network.nft import NftError, list_rules, nft_program, run_nft

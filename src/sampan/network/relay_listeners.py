@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from sampan.api.limits import RELAYED_PORTS
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.accept_loop import MOST_CONNECTIONS
 from sampan.network.http_port import bound_socket
 from sampan.network.relay import DatagramRelay, StreamRelay

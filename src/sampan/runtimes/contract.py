@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
-from sampan.runtimes.streams import ProcessStream
 
 if TYPE_CHECKING:
     from sampan.runtimes.images.credentials import Credentials, Keyring
@@ -25,6 +24,7 @@ COMPLETED, ERROR, OOM_KILLED = "Completed", "Error", "OOMKilled"
 
 PodCallback = Callable[[str], None]
 """A callback that takes the uid of a pod whose state has changed."""
+STDOUT, STDERR = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,3 +273,40 @@ class Runtime(Protocol):
 
     async def reopen_log(self, pod: Pod, container: str) -> None:
         """Continue the log in a new file at the same path, after log rotation has renamed the old one."""
+
+
+class ProcessStream(Protocol):
+    """A process with attached streams. All output of a process with a terminal is STDOUT. `close` may be called at any
+    time; it kills a process that was started for this stream."""
+
+    async def read(self) -> tuple[int, bytes] | None:
+        """Return the next piece of output with its channel, or None at the end of both channels."""
+
+    async def write(self, data: bytes) -> None:
+        """Write to stdin. Do nothing if stdin is closed."""
+
+    async def close_input(self) -> None:
+        """Signal the end of input."""
+
+    async def resize(self, width: int, height: int) -> None:
+        """Set the size of the terminal in characters."""
+
+    async def wait(self) -> int:
+        """Wait for the exit of the process, and return its exit code. For an attached container that keeps running,
+        wait for the end of its output."""
+
+    async def close(self) -> None: ...
+
+
+async def collected(stream: ProcessStream, most: int = 16 << 20) -> tuple[int, bytes, bytes]:
+    """Wait for the exit of the process, and return the exit code, stdout and stderr, of each no more than `most`
+    bytes."""
+    out: dict[int, bytearray] = {STDOUT: bytearray(), STDERR: bytearray()}
+    try:
+        while (piece := await stream.read()) is not None:
+            channel, data = piece
+            out[channel] += data[: max(most - len(out[channel]), 0)]
+        code = await stream.wait()
+    finally:
+        await stream.close()
+    return code, bytes(out[STDOUT]), bytes(out[STDERR])

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import re
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from typing import Protocol, TypeVar
 
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
+from sampan.machinery.linux import programs
 from sampan.runtimes import contract, labels
 from sampan.runtimes.background import Background
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
@@ -35,6 +37,8 @@ from sampan.runtimes.usage import CpuRates
 log = logging.getLogger(__name__)
 
 Self = TypeVar("Self", bound="EngineRuntime")
+_PREFIX = "sampan-pod"
+_TIMEOUT_S = 60.0
 
 
 def version_of(text: str) -> tuple[int, int]:
@@ -281,3 +285,21 @@ class EngineImages(ABC):
             with contextlib.suppress(RuntimeFailure):
                 return Pulled(await self._pull(reference, credentials), credentials)
         return Pulled(await self._pull(reference, None))
+
+
+def slice_of(uid: str) -> str:
+    """Return the name of the pod's slice. Dashes are replaced, as a dash in a slice name denotes a parent slice."""
+    return f"{_PREFIX}{uid.replace('-', '_')}.slice"
+
+
+def cgroup_parent(config: SandboxConfig, *, is_systemd: bool) -> str:
+    """Return the cgroup parent that the engine uses for the containers of the pod."""
+    return slice_of(config.uid) if is_systemd and config.cgroup_parent else config.cgroup_parent
+
+
+async def stop_slice(uid: str) -> None:
+    """Stop the pod's slice. systemd creates a slice on first use and keeps it until it is stopped."""
+    if (systemctl := shutil.which("systemctl")) is None:
+        return
+    with contextlib.suppress(OSError):  # includes TimeoutError, if systemd does not respond
+        await programs.run(systemctl, "stop", slice_of(uid), timeout_s=_TIMEOUT_S)

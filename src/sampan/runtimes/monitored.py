@@ -18,11 +18,10 @@ from sampan.machinery.clock import Clock
 from sampan.runtimes import contract
 from sampan.runtimes.background import Background
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
-from sampan.runtimes.contract import PodCallback, PodReport, RuntimeFailure, RuntimeStatus
+from sampan.runtimes.contract import PodCallback, PodReport, ProcessStream, RuntimeFailure, RuntimeStatus
 from sampan.runtimes.monitor.client import MonitorClient, MonitorError, MonitorStream
 from sampan.runtimes.pod_state import PodState, new_container, new_sandbox, report
 from sampan.runtimes.records import ContainerRecord, PodRecords
-from sampan.runtimes.streams import ProcessStream
 
 log = logging.getLogger(__name__)
 

@@ -4,22 +4,27 @@
 whose engine connects pods through CNI plug-ins: it configures the engine. `PodIsolation` puts network policies into
 effect: a pod network calls it before it connects a pod, a runtime whose engine connects pods before it starts the first
 container of the pod. `bandwidth_of` reads the bandwidth limits of a pod from its annotations (`pkg/util/bandwidth`).
+`connect_to_port` connects to a port of a pod for port forwarding.
 """
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sampan.api.quantity import parse
+from sampan.api.values.quantity import parse
+from sampan.machinery.linux.network_namespace import in_network
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
 
 INGRESS, EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
 _SMALLEST, _LARGEST = 1_000, 1_000_000_000_000_000
 _FAILED = "FailedCreatePodSandBox"
+_PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,3 +148,25 @@ class NoNetwork:
 
     def addresses(self, uid: str) -> Sequence[str]:
         return ()
+
+
+async def connect_to_port(port: int, network: Path | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to the port on localhost in the network namespace at that path, or in the node's if it is None."""
+
+    def connect() -> socket.socket:
+        return socket.create_connection(("localhost", port), timeout=_PATIENCE_S)
+
+    try:
+        if network is None:
+            return await asyncio.open_connection("localhost", port)
+        link = await asyncio.to_thread(in_network, network, connect)
+    except OSError as error:
+        cause = error.strerror or str(error)
+        text = f"failed to connect to localhost:{port} inside the pod: {cause}"
+        raise RuntimeFailure("PortForward", text) from None
+    try:
+        link.setblocking(False)
+        return await asyncio.open_connection(sock=link)
+    except BaseException:
+        link.close()
+        raise

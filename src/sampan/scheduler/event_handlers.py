@@ -12,7 +12,7 @@ from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo, PodInfoTable
 from sampan.scheduler.cache.scheduler_cache import Nominator, SchedulerCache
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource
-from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
+from sampan.scheduler.scheduling_queue import SchedulingQueue
 
 LIVING = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
 """Selects pods that are not terminated, which occupy resources or are pending."""

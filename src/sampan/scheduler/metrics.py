@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 from sampan.api.semantics.pod_resources import Amounts, effective_limits, effective_requests
 from sampan.api.types.core_v1 import Pod, PodSpec
-from sampan.machinery.metrics import Metrics, Sample
+from sampan.machinery.telemetry.metrics import Metrics, Sample
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER
 from sampan.scheduler.cache.scheduler_cache import SchedulerCache
-from sampan.scheduler.queue.scheduling_queue import QueuedPodInfo, SchedulingQueue
+from sampan.scheduler.scheduling_queue import QueuedPodInfo, SchedulingQueue
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 

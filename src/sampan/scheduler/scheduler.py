@@ -19,8 +19,8 @@ from sampan.api.types.core_v1 import Namespace, Node, Pod
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
 from sampan.scheduler.cache.scheduler_cache import Nominator, SchedulerCache
@@ -40,7 +40,7 @@ from sampan.scheduler.framework.framework import RoundRobin, SeededRandom
 from sampan.scheduler.framework.waiting_pods import WaitingPods
 from sampan.scheduler.metrics import GaugeSource, SchedulerMetrics
 from sampan.scheduler.plugins.registry import make_framework
-from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
+from sampan.scheduler.scheduling_queue import SchedulingQueue
 
 
 class BackgroundTasks:

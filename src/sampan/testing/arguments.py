@@ -1,21 +1,52 @@
-"""Validation of the arguments of `Cluster(…)`: an error is a TypeError or ValueError that names the argument."""
+"""The arguments of `Cluster(…)`: their validation, with a TypeError or ValueError that names the wrong argument, and
+the levels, which say how much of a cluster runs, from the API alone to real containers."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sampan.api import runtime_config as versions
+from sampan.api.resources import runtime_config as versions
 from sampan.cluster.cluster_config import APISERVER, COMPONENTS, KUBELET, StoreConfig
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.machinery.clock import Clock, RealClock, VirtualClock
-from sampan.runtimes.names import RUNTIMES
+from sampan.runtimes.names import AUTO, HOLLOW, RUNTIMES
+
+API, CONTROLLERS, NODES, CONTAINERS = "api", "controllers", "nodes", "containers"
+DEFAULT_LEVEL = CONTROLLERS
 
 _STORES = ("memory", "sqlite")
 _FILES = (".db", ".sqlite", ".sqlite3")
 _SCHEMES = ("http://", "https://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """The values of arguments of `Cluster` that are not set."""
+
+    components: tuple[str, ...] = COMPONENTS
+    nodes: int = 0
+    runtime: str = HOLLOW
+
+
+LEVELS = {
+    API: Level(components=(APISERVER,)),
+    CONTROLLERS: Level(),
+    NODES: Level(nodes=1),
+    CONTAINERS: Level(nodes=1, runtime=AUTO),
+}
+"""The levels by name: only the API server; with controllers and scheduler; with a hollow node, on which pods run
+without containers; with a node of the container runtime of this machine."""
+
+
+def level_named(name: object) -> Level:
+    level = LEVELS.get(name) if isinstance(name, str) else None
+    if level is None:
+        raise ValueError(f"level: there is no {name!r}; supported: {', '.join(LEVELS)}")
+    return level
 
 
 def check_components(components: Any) -> tuple[str, ...]:
@@ -100,7 +131,7 @@ def check_hollow_stages(path: Any) -> Path | None:
         return None
     if not isinstance(path, Path):
         raise TypeError(f"hollow_stages: must be a pathlib.Path, not {_type(path)}")
-    from sampan.runtimes.hollow.stages import read_stages
+    from sampan.runtimes.hollow.behaviour import read_stages
 
     read_stages(path)
     return path.absolute()

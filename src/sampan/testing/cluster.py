@@ -29,12 +29,12 @@ from sampan.machinery.hollow import is_hollow_node
 from sampan.runtimes.choice import choose_runtime
 from sampan.storage.memory import MemoryBackend, MemoryContent
 from sampan.testing import arguments
+from sampan.testing.arguments import DEFAULT_LEVEL, level_named
+from sampan.testing.cluster_dump import LogTail
 from sampan.testing.cluster_operations import ClusterOperations
 from sampan.testing.errors import UnsupportedByCluster
 from sampan.testing.faults import Fault, FaultEffect, FaultInjector, FaultRule
 from sampan.testing.keys import KEYS
-from sampan.testing.levels import DEFAULT_LEVEL, level_named
-from sampan.testing.log_tail import LogTail
 from sampan.testing.loop_thread import LoopThread
 from sampan.testing.temporary_directory import TemporaryDirectory
 

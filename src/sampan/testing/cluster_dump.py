@@ -5,17 +5,21 @@ The size is bounded, and the values of Secrets are masked.
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Sequence
 
-from sampan.api import times
 from sampan.api.codec import yaml
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
+from sampan.api.values import times
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.machinery.flight_recorder import FlightRecorder, Record
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder, Record
 from sampan.testing.manifests import Object
 from sampan.testing.object_diagnosis import event_lines
 from sampan.testing.untyped_objects import UntypedObjects
+
+_MAX_LINES = 40
 
 MASK = "***"
 _OBJECT_LIMIT = 3 << 10
@@ -28,6 +32,28 @@ _UNINTERESTING = {
 _SUMMARIZED = ("Event", "EndpointSlice", "Endpoints", "ControllerRevision", "Lease", "PodMetrics")
 """Kinds that are left out: events are listed separately, the others repeat what other objects say."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class LogTail(logging.Handler):
+    """Keeps the last lines that Sampan's components have logged in this process."""
+
+    def __init__(self, lines: int = _MAX_LINES) -> None:
+        super().__init__()
+        self._lines: deque[str] = deque(maxlen=lines)
+        self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(self.format(record))
+
+    def lines(self) -> Sequence[str]:
+        return list(self._lines)
+
+    def __enter__(self) -> LogTail:
+        logging.getLogger("sampan").addHandler(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        logging.getLogger("sampan").removeHandler(self)
 
 
 class ClusterDump:

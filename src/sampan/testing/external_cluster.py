@@ -14,7 +14,7 @@ from sampan.cluster.assembly import wait_for_default_account
 from sampan.machinery.client import Client
 from sampan.machinery.client import kubeconfig as kubeconfig_files
 from sampan.machinery.clock import Clock, RealClock
-from sampan.machinery.private_files import write_private
+from sampan.machinery.pki.private_files import write_private
 from sampan.testing.cluster_operations import ClusterOperations
 from sampan.testing.errors import UnsupportedByCluster
 from sampan.testing.loop_thread import LoopThread

@@ -154,7 +154,7 @@ def _dump(cluster: ClusterOperations, namespace: str, limit: int) -> str:
 @pytest.fixture(scope="session")
 def sampan_options(pytestconfig: pytest.Config) -> dict[str, Any]:
     """The arguments of `sampan.testing.Cluster` for `sampan_cluster`. Override the fixture to change them."""
-    from sampan.api import runtime_config
+    from sampan.api.resources import runtime_config
 
     words = pytestconfig.getoption("--sampan-controllers").split(",")
     return {

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sampan.api.codec import json
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, Request, path_of
 from sampan.machinery.client.discovery import Discovery

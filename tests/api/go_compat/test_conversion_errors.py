@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sampan.api import schemas
 from sampan.api.codec import json
 from sampan.api.go_compat import conversion_errors
+from sampan.api.schema import schemas
 from sampan.api.types.core_v1 import Pod
 
 

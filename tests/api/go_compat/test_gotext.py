@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.go_compat import gotext
+from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
 
 
 @pytest.mark.parametrize(
@@ -116,3 +117,14 @@ def test_structs_keep_the_order_of_their_fields() -> None:
 )
 def test_compact_json(raw: bytes, expected: bytes) -> None:
     assert gotext.compact_json(raw) == expected
+
+
+def test_label_selectors_as_events_show_them() -> None:
+    selector = LabelSelector(
+        matchLabels={"b": "2", "a": "1"},
+        matchExpressions=[LabelSelectorRequirement(key="k", operator="In", values=["x", "y"])],
+    )
+    assert gotext.label_selector(selector) == (
+        "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},"
+        "MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}"
+    )

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from sampan.apiserver.admission.configuration import ConfigurationError
-from sampan.apiserver.admission.contract import validating
 from sampan.apiserver.admission.event_rate_limit import Bucket, EventRateLimit, Limit
+from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.contract import validating
 from sampan.machinery.clock import VirtualClock
 from tests.apiserver.cluster import Cluster
 from tests.apiserver.in_process_server import asking, run

@@ -8,7 +8,7 @@ from sampan.api.types.authentication_v1 import TokenRequest
 from sampan.api.types.core_v1 import Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import CSIDriver
-from sampan.apiserver.admission.node_restriction.plugin import NODES, find_mirror_pod_error, forbidden_changes, node_of
+from sampan.apiserver.admission.node_restriction import NODES, find_mirror_pod_error, forbidden_changes, node_of
 from sampan.apiserver.request.call import MASTERS, Call, UserInfo
 from sampan.machinery import errors
 from sampan.machinery.client import Client
@@ -44,7 +44,7 @@ def test_who_is_a_node(user: UserInfo, node: str | None) -> None:
         ({"kubernetes.io/x": "1"}, {"kubernetes.io/x": "2"}, ["kubernetes.io/x"]),
     ],
 )
-def test_labels(old: dict[str, str], new: dict[str, str], bad: list[str]) -> None:
+def test_labels_that_a_node_may_not_change(old: dict[str, str], new: dict[str, str], bad: list[str]) -> None:
     assert forbidden_changes(old, new) == bad
 
 

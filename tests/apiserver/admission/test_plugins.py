@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from sampan.apiserver.admission.configuration import ConfigurationError, read_configurations
 from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
-from sampan.apiserver.admission.metrics import AdmissionMetrics
+from sampan.apiserver.admission.framework.configuration import ConfigurationError, read_configurations
+from sampan.apiserver.admission.framework.metrics import AdmissionMetrics
 from sampan.apiserver.admission.plugins import PLUGINS, PluginContext, UnknownAdmissionPlugin, default_plugins
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics
 
 
 def names(disabled: tuple[str, ...] = (), enabled: tuple[str, ...] = ()) -> list[str]:

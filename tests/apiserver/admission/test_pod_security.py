@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from sampan.apiserver.admission.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.configuration import ConfigurationError
 from sampan.apiserver.admission.pod_security.plugin import by_controller, is_significant, warnings_about
 from sampan.apiserver.admission.pod_security.policy import LATEST, PREFIX, NamespacePolicy, Standard, policy_of, read
 from sampan.apiserver.admission.pod_security.standards import violations
@@ -137,7 +137,7 @@ def test_restricted(spec: dict[str, Any], text: str) -> None:
         (99, violations_text(RESTRICTED, {})),
     ],
 )
-def test_versions(minor: int, text: str) -> None:
+def test_a_standard_has_the_checks_of_its_version(minor: int, text: str) -> None:
     assert violations_text(Standard("restricted", minor), {}) == text
 
 
@@ -172,7 +172,7 @@ def labels(**values: str) -> dict[str, str]:
         ),
     ],
 )
-def test_labels(labels: dict[str, str], policy: NamespacePolicy, faults: int) -> None:
+def test_labels_of_a_namespace_select_the_policy(labels: dict[str, str], policy: NamespacePolicy, faults: int) -> None:
     new_policy, wrong = policy_of(labels)
     assert (new_policy, len(wrong)) == (policy, faults)
 

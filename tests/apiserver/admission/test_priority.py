@@ -112,7 +112,7 @@ def test_faulty_classes(body: dict[str, Any], text: str) -> None:
     in_cluster(work)
 
 
-def test_classes_are_fixed() -> None:
+def test_a_priority_class_is_immutable() -> None:
     async def work(cluster: Cluster) -> None:
         await priority_class(cluster, "high", 7)
         reply = await cluster.patch(f"{CLASSES}/high", {"value": 8, "preemptionPolicy": "Never"})

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json as codec
-from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import Pod, ResourceQuota, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.admission.configuration import ConfigurationError
-from sampan.apiserver.admission.resource_quota import ResourceQuotaAdmission
-from sampan.apiserver.admission.resource_quota.quota_charges import QuotaCharge, add_charges
+from sampan.api.values.quantity import parse
+from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.resource_quota import QuotaCharge, ResourceQuotaAdmission, add_charges
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors

@@ -20,8 +20,8 @@ from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.server import own_address
 from sampan.cluster.pki import ADMIN, CA, PROXY_CA, PROXY_CLIENT
 from sampan.machinery import errors
-from sampan.machinery.certificates import KeyPair, SigningRequest, issue
 from sampan.machinery.client.transport import Request as Asked
+from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue
 from sampan.testing.keys import KEYS
 from tests.controllers.cluster import Cluster, cluster
 from tests.eventually import eventually
@@ -128,7 +128,7 @@ async def is_served(cluster_: Cluster) -> bool:
 
 
 @needs_address
-async def test_kubelets_elsewhere(tmp_path: Path) -> None:
+async def test_metrics_are_served_once_a_kubelet_outside_has_them(tmp_path: Path) -> None:
     async with there(tmp_path) as far, cluster() as cluster_:
         await ask(cluster_, "POST", "/api/v1/nodes", {"metadata": {"name": "silent"}})
         await cluster_.clock.settle()

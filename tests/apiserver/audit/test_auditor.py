@@ -122,7 +122,7 @@ def test_only_what_the_policy_chooses(tmp_path: Path) -> None:
     assert TREASURE not in (tmp_path / "audit.log").read_text()
 
 
-def test_refusals(tmp_path: Path) -> None:
+def test_rejected_requests_are_audited(tmp_path: Path) -> None:
     async def scene(server: ApiServer) -> None:
         with pytest.raises(errors.Forbidden):
             await ask(server, "GET", f"{SECRETS}/map", user=UserInfo("may", groups=(AUTHENTICATED,)))
@@ -138,7 +138,7 @@ def test_refusals(tmp_path: Path) -> None:
     assert missing["impersonatedUser"]["username"] == "june"
 
 
-def test_nobody(tmp_path: Path) -> None:
+def test_an_unauthenticated_request_is_audited(tmp_path: Path) -> None:
     async def scene(server: ApiServer) -> None:
         headers = {"Authorization": "Bearer wrong"}
         call = Call(method="GET", path=SECRETS, query=Query(""), headers=headers)
@@ -151,7 +151,7 @@ def test_nobody(tmp_path: Path) -> None:
     assert "wrong" not in json.dumps(line)
 
 
-def test_panic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_is_audited_without_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(server: ApiServer) -> None:
         async def broken(call: Call) -> Any:
             raise RuntimeError("secret words")
@@ -165,7 +165,7 @@ def test_panic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret words" not in json.dumps(line)
 
 
-def test_over_http(tmp_path: Path) -> None:
+def test_responses_name_their_audit_event(tmp_path: Path) -> None:
     """The client is told the name of its line; a watch has a beginning and an end."""
     ids = []
 

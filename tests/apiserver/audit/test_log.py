@@ -7,26 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sampan.apiserver.audit.event import AuditEntry, AuditEvent, Body
+from sampan.apiserver.audit.event import Body
 from sampan.apiserver.audit.log import AuditLog, AuditLogFile
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.metrics import Metrics
-
-
-def entry(id: str = "1", **bodies: Body | None) -> AuditEntry:
-    event = AuditEvent(
-        kind="Event",
-        apiVersion="audit.k8s.io/v1",
-        level="Metadata",
-        auditID=id,
-        stage="RequestReceived",
-        requestURI="/",
-        verb="get",
-        user={"username": "may"},
-        requestReceivedTimestamp="",
-        stageTimestamp="",
-    )
-    return AuditEntry(event, **bodies)  # type: ignore[arg-type]
+from sampan.machinery.telemetry.metrics import Metrics
+from tests.apiserver.audit.audit_entries import entry
 
 
 async def written(log: AuditLog, count: int) -> None:
@@ -48,7 +33,7 @@ def test_everything_is_written_before_the_end(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_bounded(tmp_path: Path) -> None:
+def test_entries_beyond_the_limit_are_dropped_and_counted(tmp_path: Path) -> None:
     metrics = Metrics()
     path = tmp_path / "audit.log"
     file = AuditLogFile(str(path), clock=VirtualClock())
@@ -57,7 +42,7 @@ def test_bounded(tmp_path: Path) -> None:
     assert 'apiserver_audit_error_total{plugin="log"} 3' in metrics.text()
 
 
-def test_bounded_in_bytes() -> None:
+def test_bytes_beyond_the_limit_are_dropped() -> None:
     metrics = Metrics()
     log = AuditLog(file=AuditLogFile("/nowhere/audit.log", clock=VirtualClock()), metrics=metrics)
     for _ in range(10):
@@ -73,7 +58,7 @@ def test_file_that_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
     assert "dropped 3 events" in caplog.text
 
 
-def test_rotation(tmp_path: Path) -> None:
+def test_a_full_log_file_is_rotated(tmp_path: Path) -> None:
     clock = VirtualClock()
     file = AuditLogFile(str(tmp_path / "audit.log"), clock=clock, max_bytes=100, max_backups=2)
     for number in range(10):
@@ -90,7 +75,7 @@ def test_rotation_within_a_batch(tmp_path: Path) -> None:
     assert sorted(len(path.read_bytes()) for path in tmp_path.iterdir()) == [40, 80, 80]
 
 
-def test_age(tmp_path: Path) -> None:
+def test_old_log_files_are_removed(tmp_path: Path) -> None:
     clock = VirtualClock()
     file = AuditLogFile(str(tmp_path / "audit.log"), clock=clock, max_bytes=10, max_age_days=3)
     for _ in range(6):

@@ -60,7 +60,7 @@ HEALTH = Attributes(MAY, "get", "/healthz/etcd", is_resource=False)
         ({"nonResourceURLs": ["*"]}, pods(), False),
     ],
 )
-def test_fits(rule: dict[str, Any], attributes: Attributes, fits: bool) -> None:
+def test_a_rule_applies_to_matching_requests(rule: dict[str, Any], attributes: Attributes, fits: bool) -> None:
     audit_config = parse(policy({"level": "Request", **rule})).evaluate(attributes)
     assert audit_config.level is (AuditLevel.REQUEST if fits else AuditLevel.NONE)
 
@@ -103,7 +103,7 @@ def test_stages_and_fields_left_out() -> None:
         (policy({"level": "None", "resources": of("apps/v1", "x")}), "is not an API group"),
     ],
 )
-def test_refused(value: Any, words: str) -> None:
+def test_an_invalid_policy_is_rejected(value: Any, words: str) -> None:
     with pytest.raises(AuditPolicyError) as caught:
         parse(value)
     assert words in str(caught.value)

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from sampan.api import times
 from sampan.api.types.core_v1 import Secret
+from sampan.api.values import times
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.bootstrap_tokens import BootstrapTokens
 from sampan.machinery.clock import VirtualClock

@@ -19,9 +19,9 @@ from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.cluster.pki import ADMIN, CA, SERVER
 from sampan.machinery import errors
-from sampan.machinery.certificates import KeyPair, SigningRequest, issue, make_ca
 from sampan.machinery.clock import RealClock
-from sampan.machinery.peer_certificates import PeerCertificate
+from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue, make_ca
+from sampan.machinery.pki.server_tls import PeerCertificate
 from sampan.storage.memory import MemoryBackend
 from sampan.testing.keys import KEYS
 

@@ -40,7 +40,7 @@ def test_without_headers_one_is_oneself() -> None:
     assert become(impersonation(), ("User", "")) is ANN
 
 
-def test_the_old_way() -> None:
+def test_the_verb_impersonate_allows_named_users() -> None:
     who = impersonation(rule("impersonate", "users", names="ben"))
     assert become(who, ("User", "ben")) == UserInfo("ben", "", ("system:authenticated",))
     assert "cannot impersonate resource" in refusal(who, ("User", "cy"))
@@ -87,12 +87,12 @@ def test_a_service_account_has_its_groups_unless_others_are_given() -> None:
     assert user.groups == ("team", "system:authenticated")
 
 
-def test_a_node() -> None:
+def test_an_impersonated_node_is_in_the_group_of_nodes() -> None:
     user = become(impersonation(), ("User", "system:node:n1"), user=ADMIN)
     assert user.groups == ("system:nodes", "system:authenticated")
 
 
-def test_the_anonymous() -> None:
+def test_the_impersonated_anonymous_user_is_unauthenticated() -> None:
     assert become(impersonation(), ("User", "system:anonymous"), user=ADMIN).groups == ("system:unauthenticated",)
 
 

@@ -11,9 +11,9 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.jwt_keys import read_keys
 from sampan.apiserver.authn.legacy_tokens import INVALID_SINCE, ISSUER, LAST_USED, LegacyTokens
-from sampan.machinery.certificates import make_key
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.token_signer import TokenSigner
+from sampan.machinery.pki.certificates import make_key
+from sampan.machinery.pki.token_signer import TokenSigner
 
 KEY = make_key()
 SIGNER = TokenSigner(key_pem=KEY.key, issuer=ISSUER)
@@ -141,7 +141,7 @@ def test_claims_that_are_missing(claim: str) -> None:
         World().authenticate_token(SIGNER.sign(fields))
 
 
-def test_other_tokens() -> None:
+def test_tokens_of_other_issuers_and_keys_are_not_accepted() -> None:
     world = World()
     assert world.authenticate_token("nonsense") is None
     assert world.authenticate_token(TokenSigner(key_pem=KEY.key, issuer="https://other").sign(CLAIMS)) is None

@@ -8,14 +8,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from sampan.api import times
 from sampan.api.types.core_v1 import Node, Pod, Secret, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import times
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.jwt_keys import KeyFileError, read_keys
 from sampan.apiserver.authn.service_account_tokens import ServiceAccountTokens, ServiceAccountTokensConfig
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.token_signer import TokenSigner
+from sampan.machinery.pki.token_signer import TokenSigner
 
 ISSUER = "https://issuer"
 
@@ -109,7 +109,7 @@ def test_an_older_key_counts_while_it_is_known() -> None:
     assert Scene(KEY).fault(token)
 
 
-def test_audiences() -> None:
+def test_a_token_for_another_audience_is_rejected() -> None:
     scene = Scene()
     text = 'token audiences ["other"] is invalid for the target audiences ["api"]'
     assert scene.fault(scene.token(aud=["other"])) == text
@@ -121,7 +121,7 @@ def test_audiences() -> None:
     assert authenticated.audiences == ("b",)
 
 
-async def test_a_token_ends() -> None:
+async def test_an_expired_token_is_rejected() -> None:
     scene = Scene()
     token = scene.token()
     assert await scene.tokens.authenticate_token(token) is not None

@@ -11,7 +11,7 @@ from aiohttp import web
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.token_webhook import TokenWebhook, TokenWebhookSettings, authentication_response
 from sampan.apiserver.request.call import UserInfo
-from sampan.apiserver.review_webhook import RetryPolicy
+from sampan.apiserver.webhooks.remote_webhook import RetryPolicy
 from sampan.machinery.clock import VirtualClock
 from tests.apiserver.authn.https_service import Outside, outside
 
@@ -129,7 +129,9 @@ async def test_a_service_without_our_certificate_is_not_believed(tmp_path: Path)
         ({}, ["api"], None),
     ],
 )
-def test_audiences(status: dict[str, Any], audiences: Sequence[str], expected: AuthenticationResponse | None) -> None:
+def test_the_audiences_of_a_review_are_intersected(
+    status: dict[str, Any], audiences: Sequence[str], expected: AuthenticationResponse | None
+) -> None:
     assert authentication_response(status, audiences, ["api"]) == expected
 
 

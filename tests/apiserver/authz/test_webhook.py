@@ -13,7 +13,7 @@ from sampan.apiserver.authz.configuration import read_authorization
 from sampan.apiserver.authz.webhook import WebhookAuthorizer, WebhookSettings, compiled, decision_of, spec_of
 from sampan.apiserver.config.config_file import ConfigFileError
 from sampan.apiserver.request.call import UserInfo
-from sampan.apiserver.review_webhook import RetryPolicy
+from sampan.apiserver.webhooks.remote_webhook import RetryPolicy
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import VirtualClock
@@ -104,7 +104,7 @@ FULL = Attributes(
 )
 
 
-def test_the_question() -> None:
+def test_a_review_has_the_attributes_of_the_request() -> None:
     assert spec_of(FULL, "v1") == {
         "resourceAttributes": {
             "namespace": "ns",
@@ -185,7 +185,7 @@ TEAM = UserInfo("ann", "", ("team",), {})
         ([SLOW, f"!({SLOW})"], AuthzDecision.DENY, AuthzDecision.NO_OPINION, ""),
     ],
 )
-async def test_conditions(
+async def test_match_conditions_decide_whether_the_webhook_is_called(
     tmp_path: Path, conditions: list[str], policy: AuthzDecision, expected: AuthzDecision, fault: str
 ) -> None:
     service = Service()
@@ -236,7 +236,7 @@ def written(directory: Path, text: str) -> Path:
     return file
 
 
-def test_the_file(tmp_path: Path) -> None:
+def test_an_authorization_configuration_file_is_read(tmp_path: Path) -> None:
     node, hook = read_authorization(written(tmp_path, HEAD + HOOK))
     assert node == "Node"
     assert isinstance(hook, WebhookSettings)
@@ -281,6 +281,6 @@ def test_the_file(tmp_path: Path) -> None:
         (HEAD + HOOK + "    surprise: 1", "surprise"),
     ],
 )
-def test_faulty_files(tmp_path: Path, text: str, fault: str) -> None:
+def test_invalid_authorization_configuration_files_are_rejected(tmp_path: Path, text: str, fault: str) -> None:
     with pytest.raises(ConfigFileError, match=re.escape(fault)):
         read_authorization(written(tmp_path, text))

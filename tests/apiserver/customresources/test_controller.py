@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sampan.apiserver.customresources import CustomResourceMetrics, DefinitionController
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.testing import Cluster
 from tests.apiserver.customresources.custom_resource_server import (
     BOXES,

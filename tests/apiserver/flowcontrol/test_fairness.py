@@ -62,7 +62,7 @@ def test_default_objects_and_headers() -> None:
     play(scene)
 
 
-def test_full_level() -> None:
+def test_a_full_level_does_not_delay_others() -> None:
     """Others are served while one level is full; who waits there is served when a seat is free."""
 
     async def scene(server: ApiServer, get: Get) -> None:

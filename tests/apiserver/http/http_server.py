@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from sampan.apiserver.authn.authenticator import CertificateAuthenticator, UnionAuthenticator
 from sampan.apiserver.authn.static_tokens import FileTokens
@@ -25,8 +27,14 @@ from sampan.cluster.pki import CA, SERVER, Pki
 from sampan.machinery.client import Client
 from sampan.testing.keys import KEYS
 from tests.api_server import ADMIN, Server, serving, usual_authorizers
-from tests.apiserver.http.wire import Wire
+from tests.apiserver.http.wire import HEAD, Wire
 
+MAPS = "/api/v1/namespaces/default/configmaps"
+POST = (
+    f"POST {MAPS} HTTP/1.1\r\nContent-Type: application/json\r\nAuthorization: Bearer admin-token\r\n".encode() + HEAD
+)
+GET = b"GET /healthz HTTP/1.1\r\n" + HEAD
+WITH_AND_WITHOUT_TLS = pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 USERS = {
     "admin-token": UserInfo("admin", "1", (MASTERS, AUTHENTICATED)),
     "joe-token": UserInfo("joe", "2", (AUTHENTICATED,)),
@@ -113,3 +121,13 @@ async def site(
         finally:
             waiting.go.set()
             await http.close(0.2)
+
+
+def on_a_site(directory: Path, test: Callable[[Site], Awaitable[None]], **limits: float) -> None:
+    """Run `test` against a server with these limits."""
+
+    async def run() -> None:
+        async with site(directory, HttpLimits(**limits)) as here:  # type: ignore[arg-type]
+            await test(here)
+
+    asyncio.run(run())

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,11 @@ import pytest
 from sampan.api.codec import protobuf
 from sampan.storage.cacher import WatchLimits
 from sampan.storage.cacher.errors import VersionExpired
-from tests.apiserver.http.http_server import Site, site
+from tests.apiserver.http.http_server import Site, on_a_site, site
 from tests.apiserver.http.wire import Wire
 from tests.eventually import eventually
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-Test = Callable[[Site], Awaitable[None]]
-
-
-def _on_a_site(directory: Path, test: Test) -> None:
-    async def run() -> None:
-        async with site(directory) as here:
-            await test(here)
-
-    asyncio.run(run())
 
 
 def _map(name: str, **data: str) -> dict[str, Any]:
@@ -55,7 +45,7 @@ def test_events_come_as_they_happen_and_the_time_ends_the_stream(tmp_path: Path)
             again = await wire.ask("GET", f"{MAPS}/a")
             assert again.code == 200, "the connection can be used again"
 
-    _on_a_site(tmp_path, test)
+    on_a_site(tmp_path, test)
 
 
 def test_every_form_has_its_frames(tmp_path: Path) -> None:
@@ -72,7 +62,7 @@ def test_every_form_has_its_frames(tmp_path: Path) -> None:
             (event,) = [event async for event in wire.events()]
             assert event["object"]["kind"] == "Table"
 
-    _on_a_site(tmp_path, test)
+    on_a_site(tmp_path, test)
     assert protobuf.supports("v1", "ConfigMap")
 
 
@@ -86,7 +76,7 @@ def test_http_1_0_gets_lines_without_chunks(tmp_path: Path) -> None:
                 lines = (await wire.reader.read()).splitlines()
             assert [line.startswith(b'{"type":"ADDED"') for line in lines] == [True]
 
-    _on_a_site(tmp_path, test)
+    on_a_site(tmp_path, test)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +93,7 @@ def test_a_watch_that_fails_gets_its_error_in_the_stream(tmp_path: Path, query: 
             assert event["type"] == "ERROR"
             assert (event["object"]["code"], event["object"]["reason"]) == (code, reason)
 
-    _on_a_site(tmp_path, test)
+    on_a_site(tmp_path, test)
 
 
 def test_a_version_that_is_none_fails_before_the_stream(tmp_path: Path) -> None:
@@ -113,7 +103,7 @@ def test_a_version_that_is_none_fails_before_the_stream(tmp_path: Path) -> None:
             assert response.code == 500
             assert "reason" not in response.json
 
-    _on_a_site(tmp_path, test)
+    on_a_site(tmp_path, test)
 
 
 def _watcher(here: Site) -> Any:
@@ -131,7 +121,7 @@ def test_a_watch_that_can_go_no_further_says_so(tmp_path: Path) -> None:
             (event,) = [event async for event in wire.events()]
             assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
 
-    _on_a_site(tmp_path, test)
+    on_a_site(tmp_path, test)
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
@@ -153,7 +143,7 @@ def test_a_client_that_goes_is_forgotten_and_not_worth_a_word(
             await wire.__aexit__()
 
     caplog.set_level(logging.INFO)
-    _on_a_site(tmp_path, test)
+    on_a_site(tmp_path, test)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
@@ -178,7 +168,7 @@ def test_a_slow_client_gets_everything_in_the_end(tmp_path: Path, tls: bool) -> 
                     break
             assert names == [f"m{number:03d}" for number in range(60)]
 
-    _on_a_site(tmp_path, test)
+    on_a_site(tmp_path, test)
 
 
 def test_a_client_that_falls_too_far_behind_is_cut_off(tmp_path: Path) -> None:
@@ -194,7 +184,7 @@ def test_a_client_that_falls_too_far_behind_is_cut_off(tmp_path: Path) -> None:
                     break
             await eventually(lambda: here.watchers() == 0)
 
-    _on_a_site(tmp_path, test)
+    on_a_site(tmp_path, test)
 
 
 async def _deaf(here: Site, *, tls: bool) -> Wire:
@@ -236,7 +226,7 @@ def test_many_clients_that_never_read_hold_no_more_than_the_budget(tmp_path: Pat
             for wire in deaf:
                 await wire.__aexit__()
 
-    _on_a_site(tmp_path, test)
+    on_a_site(tmp_path, test)
 
 
 def _terminated(here: Site) -> int:
@@ -260,7 +250,7 @@ def test_a_client_that_does_not_read_at_all_is_disconnected_in_time(tmp_path: Pa
         assert _terminated(here) == 1
         await wire.__aexit__()
 
-    _on_a_site(tmp_path, test)
+    on_a_site(tmp_path, test)
 
 
 def _count(name: str) -> int:
@@ -324,4 +314,4 @@ def test_one_event_is_framed_once_for_all(tmp_path: Path) -> None:
             await wire.__aexit__()
         assert len(set(events)) == 1
 
-    _on_a_site(tmp_path, test)
+    on_a_site(tmp_path, test)

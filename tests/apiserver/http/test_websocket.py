@@ -18,7 +18,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 ADMIN = {"Authorization": "Bearer admin-token"}
 
 
-def _on_a_site(directory: Path, test: Test) -> None:
+def on_a_site_with_session(directory: Path, test: Test) -> None:
     async def run() -> None:
         async with site(directory) as here, aiohttp.ClientSession() as session:
             await test(here, session)
@@ -41,7 +41,7 @@ def test_each_event_is_a_text_message(tmp_path: Path) -> None:
                 event = msgspec.json.decode(message.data)
                 assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", name)
 
-    _on_a_site(tmp_path, test)
+    on_a_site_with_session(tmp_path, test)
 
 
 def test_protobuf_comes_in_binary_messages_without_lengths(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_protobuf_comes_in_binary_messages_without_lengths(tmp_path: Path) -> No
             assert message.type is aiohttp.WSMsgType.BINARY
             assert b"ADDED" in message.data[:12]
 
-    _on_a_site(tmp_path, test)
+    on_a_site_with_session(tmp_path, test)
 
 
 def test_the_end_of_the_watch_closes_the_socket(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_end_of_the_watch_closes_the_socket(tmp_path: Path) -> None:
             assert (await socket.receive(60)).type is aiohttp.WSMsgType.CLOSE
         assert here.watchers() == 0
 
-    _on_a_site(tmp_path, test)
+    on_a_site_with_session(tmp_path, test)
 
 
 def test_the_error_that_ends_a_watch_is_sent(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_the_error_that_ends_a_watch_is_sent(tmp_path: Path) -> None:
             assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
             assert (await socket.receive(60)).type is aiohttp.WSMsgType.CLOSE
 
-    _on_a_site(tmp_path, test)
+    on_a_site_with_session(tmp_path, test)
 
 
 def test_a_client_that_goes_ends_its_watch(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_client_that_goes_ends_its_watch(tmp_path: Path) -> None:
             assert here.watchers() == 1
         await eventually(lambda: here.watchers() == 0)
 
-    _on_a_site(tmp_path, test)
+    on_a_site_with_session(tmp_path, test)
 
 
 def test_the_end_of_the_server_closes_the_socket(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_the_end_of_the_server_closes_the_socket(tmp_path: Path) -> None:
             assert (await socket.receive(60)).type is aiohttp.WSMsgType.CLOSE
             await closing
 
-    _on_a_site(tmp_path, test)
+    on_a_site_with_session(tmp_path, test)
 
 
 @pytest.mark.parametrize(("token", "code"), [("admin-token", 101), ("wrong", 401)])
@@ -112,7 +112,7 @@ def test_a_browser_sends_its_token_as_a_subprotocol(tmp_path: Path, token: str, 
             status, protocol = fault.status, ""
         assert (status, protocol) == (code, "base64.binary.k8s.io" if code == 101 else "")
 
-    _on_a_site(tmp_path, test)
+    on_a_site_with_session(tmp_path, test)
 
 
 def test_a_handshake_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_handshake_that_is_none_is_refused(tmp_path: Path) -> None:
             assert response.code == 400
             assert (await wire.ask("GET", "/healthz")).text == "ok"
 
-    _on_a_site(tmp_path, test)
+    on_a_site_with_session(tmp_path, test)
 
 
 def test_other_requests_take_no_notice_of_the_wish(tmp_path: Path) -> None:
@@ -134,4 +134,4 @@ def test_other_requests_take_no_notice_of_the_wish(tmp_path: Path) -> None:
             assert (await wire.ask("GET", MAPS, headers=wish)).json["kind"] == "ConfigMapList"
             assert (await wire.ask("GET", "/healthz")).text == "ok"
 
-    _on_a_site(tmp_path, test)
+    on_a_site_with_session(tmp_path, test)

@@ -84,7 +84,7 @@ async def _give_way(cluster: Cluster) -> None:
     assert (await _get(cluster, f"{_PATH}/nodes"))["items"]
 
 
-def test_forms() -> None:
+def test_a_pod_has_metrics_once_all_containers_do() -> None:
     stats = {"name": "c", "cpu": {"time": "t", "usageNanoCores": 5}, "memory": {"workingSetBytes": 100}}
     metrics = resource_metrics.pod_metrics("ns", "p", {}, {"containers": [stats]})
     assert metrics is not None

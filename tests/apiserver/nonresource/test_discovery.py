@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sampan.api.codec import protobuf
-from sampan.api.schema import Schema
+from sampan.api.schema.tree import Schema
 from sampan.api.scheme import builtin_scheme
 from tests.apiserver.in_process_server import Reply, asking, run
 
@@ -18,7 +18,7 @@ SCENARIOS = ("discovery-core", "discovery-groups", "discovery-resources", "disco
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_as_recorded(shared_dir: Path, name: str) -> None:
+def test_discovery_documents_are_those_of_a_real_server(shared_dir: Path, name: str) -> None:
     scenario = yaml.safe_load((shared_dir / f"golden/scenarios/{name}.yaml").read_text())
     recorded = json.loads((shared_dir / f"golden/recorded/{name}.json").read_text())
     assert len(recorded) == len(scenario["steps"])

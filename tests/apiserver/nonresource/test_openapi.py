@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sampan.api.schema import from_openapi
+from sampan.api.schema.tree import from_openapi
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver import descriptions
 from tests.apiserver.in_process_server import Asking, asking, run
@@ -96,7 +96,7 @@ def test_what_clients_look_for_in_operations() -> None:
     run(check())
 
 
-def test_hashes() -> None:
+def test_a_document_with_its_hash_may_be_cached_for_ever() -> None:
     async def check() -> None:
         async with asking() as ask:
             index = await ask.get("/openapi/v3")

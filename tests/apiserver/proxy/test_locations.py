@@ -38,12 +38,12 @@ from sampan.machinery import errors
         (":a:http", ProxyTarget(name="a", port="http")),
     ],
 )
-def test_names(text: str, target: ProxyTarget) -> None:
+def test_a_name_has_scheme_and_port(text: str, target: ProxyTarget) -> None:
     assert target_of("pod", text) == target
 
 
 @pytest.mark.parametrize("text", ["", ":80", "ftp:a:1", "a:b:c:d", "http::80"])
-def test_what_names_nothing(text: str) -> None:
+def test_a_malformed_name_is_a_bad_request(text: str) -> None:
     with pytest.raises(errors.BadRequest, match="invalid pod request"):
         target_of("pod", text)
 

@@ -28,7 +28,7 @@ REWRITING = LinkRewriter(prefix=_PREFIX, host="10.0.0.1:80", asked_host="localho
         ("http://[bad/a", "http://[bad/a"),
     ],
 )
-def test_links(link: str, expected: str) -> None:
+def test_links_lead_through_the_proxy(link: str, expected: str) -> None:
     assert REWRITING.link(link) == expected
 
 
@@ -45,7 +45,7 @@ def test_links(link: str, expected: str) -> None:
         ('<a href="http://other/x">', '<a href="http://other/x">'),
     ],
 )
-def test_pages(page: str, expected: str) -> None:
+def test_links_in_pages_lead_through_the_proxy(page: str, expected: str) -> None:
     assert REWRITING.page(page) == expected
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from sampan.api.codec import json as codec
-from sampan.api.times import format_time
 from sampan.api.types.base import Object
+from sampan.api.values.times import format_time
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.registry import Registry

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import msgspec
 
 from sampan.api.scheme import builtin_scheme
-from sampan.apiserver.admission.chain import AdmissionChain
+from sampan.apiserver.admission.framework.chain import AdmissionChain
 from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
 from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.pipeline import Pipeline
@@ -21,7 +21,7 @@ from sampan.apiserver.response.renderer import Renderer
 from sampan.apiserver.response.responses import StreamedResponse, WatchResponse
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.token_signer import TokenSigner
+from sampan.machinery.pki.token_signer import TokenSigner
 from sampan.storage.backend import Backend
 from sampan.storage.memory import MemoryBackend
 
@@ -124,3 +124,13 @@ async def several(
 async def one_server(**options: Any) -> AsyncIterator[ApiServer]:
     async with several(1, **options) as servers:
         yield servers[0]
+
+
+def with_server(work: Callable[[ApiServer], Awaitable[None]], **options: Any) -> None:
+    """Run `work` with one server, which has these options of `several`."""
+
+    async def within() -> None:
+        async with one_server(**options) as server:
+            await work(server)
+
+    asyncio.run(within())

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-from sampan.api.resource import GroupVersionKind, Resource, Subresource
-from sampan.api.schema import from_openapi
+from sampan.api.resources.resource import GroupVersionKind, Resource, Subresource
+from sampan.api.schema.tree import from_openapi
 from sampan.api.scheme import Scheme, builtin_scheme
-from sampan.apiserver.admission.chain import AdmissionChain
+from sampan.apiserver.admission.framework.chain import AdmissionChain
 from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
 from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.pipeline import Pipeline

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sampan.api import times
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import times
 from sampan.apiserver.registry import deletion
 from sampan.apiserver.registry.deletion import DeleteOptions, DeletionAction, Policy
 

@@ -20,7 +20,7 @@ def _lease(version: str = "", uid: str = "u") -> Lease:
 
 
 @pytest.mark.parametrize(("text", "number"), [("", 0), ("0", 0), ("007", 7), (str(2**64 - 1), 2**64 - 1)])
-def test_numbers(text: str, number: int) -> None:
+def test_a_resource_version_is_a_number(text: str, number: int) -> None:
     assert preconditions.version_number(text) == number
 
 

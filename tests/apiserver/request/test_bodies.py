@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sampan.api import schemas
 from sampan.api.codec import json, protobuf
-from sampan.api.resource import GroupVersionKind
-from sampan.api.schema import from_openapi
+from sampan.api.resources.resource import GroupVersionKind
+from sampan.api.schema import schemas
+from sampan.api.schema.tree import from_openapi
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.request import bodies
@@ -71,7 +71,7 @@ def _refused(body: bytes, media: str = JSON, *, validation: str = "Warn", codec:
     ],
     ids=["json", "no type", "no kind", "empty kind", "null kind", "yaml", "yaml documents", "protobuf"],
 )
-def test_forms(media: str, body: bytes) -> None:
+def test_a_body_is_read_in_every_media_type(media: str, body: bytes) -> None:
     obj, warnings = _read(body, media)
     assert json.to_value(obj) == MAP
     assert warnings == []

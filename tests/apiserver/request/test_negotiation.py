@@ -50,7 +50,7 @@ KUBECTL = f"{TABLE_V1},application/json;as=Table;v=v1beta1;g=meta.k8s.io,applica
         ),
     ],
 )
-def test_form(accept: str, form: OutputFormat) -> None:
+def test_the_accept_header_selects_the_format(accept: str, form: OutputFormat) -> None:
     assert negotiation.negotiate(accept) == form
 
 
@@ -68,7 +68,7 @@ def test_form(accept: str, form: OutputFormat) -> None:
         "application/json;v=v1;g=meta.k8s.io",
     ],
 )
-def test_nothing_fits(accept: str) -> None:
+def test_an_unknown_media_type_is_not_acceptable(accept: str) -> None:
     with pytest.raises(errors.NotAcceptable, match="only the following media types are accepted: application/json, "):
         negotiation.negotiate(accept)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sampan.api import schemas
 from sampan.api.codec import json
-from sampan.api.resource import GroupVersionKind
-from sampan.api.schema import from_openapi
+from sampan.api.resources.resource import GroupVersionKind
+from sampan.api.schema import schemas
+from sampan.api.schema.tree import from_openapi
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.request import patches
@@ -54,7 +54,7 @@ def _call(media: str, query: str = "") -> Call:
 
 
 @pytest.mark.parametrize("media", [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, f"{MERGE_PATCH}; charset=x"])
-def test_kinds_of_patches(media: str) -> None:
+def test_the_media_type_selects_the_patch_type(media: str) -> None:
     assert patches.patch_type(_call(media), is_custom=False) == media.partition(";")[0]
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from sampan.api import ages, times
-from sampan.api.resource import GroupVersionKind
+from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement, ObjectMeta
+from sampan.api.values import ages, times
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Strategy
 from sampan.apiserver.tables import cells
@@ -42,7 +42,7 @@ CONFIGMAPS = "/api/v1/namespaces/a/configmaps"
         (8 * 365 * 86400, "8y"),
     ],
 )
-def test_age(seconds: float, text: str) -> None:
+def test_an_age_is_shown_in_its_largest_units(seconds: float, text: str) -> None:
     assert ages.human(seconds) == text
 
 
@@ -57,7 +57,7 @@ def test_age_of_an_object() -> None:
     assert cells.age(ConfigMap(), now) == "<unknown>"
 
 
-def test_pairs_and_selectors() -> None:
+def test_labels_and_selectors_are_shown_as_expressions() -> None:
     assert cells.pairs({"b": "2", "a": "1"}) == "a=1,b=2"
     assert cells.pairs({}) == cells.pairs(None) == cells.selector(None) == cells.selector(LabelSelector()) == "<none>"
     some = LabelSelectorRequirement(key="k", operator="In", values=["y", "x"])
@@ -83,7 +83,7 @@ async def _two(ask: Asking) -> None:
         await ask.create(CONFIGMAPS, {"metadata": {"name": name, "labels": {"l": name}}, "data": {"k": "v"}})
 
 
-def test_generic_columns() -> None:
+def test_a_kind_without_columns_has_name_and_creation_time() -> None:
     async def check() -> None:
         async with asking() as ask:
             ask.registry.set_behaviour(_configmaps(ask), ResourceBehaviour())

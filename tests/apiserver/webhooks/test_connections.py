@@ -20,7 +20,7 @@ from sampan.apiserver.webhooks.connections import (
     KeptConnections,
     ResponseLimits,
 )
-from sampan.machinery.certificates import SigningRequest, issue, make_ca
+from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 from tests.eventually import eventually
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

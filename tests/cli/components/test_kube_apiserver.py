@@ -47,7 +47,7 @@ def post(url: str, name: str) -> int:
         return code
 
 
-def test_serves_and_ends(sampan: Sampan) -> None:
+def test_it_serves_until_it_is_terminated(sampan: Sampan) -> None:
     with serving(sampan) as (url, process):
         assert get(f"{url}/readyz") == (200, "ok")
         assert post(f"{url}/api/v1/namespaces/default/configmaps", "settings") == 201
@@ -56,7 +56,7 @@ def test_serves_and_ends(sampan: Sampan) -> None:
         assert process.wait(60) == 0
 
 
-def test_runs_no_controllers(sampan: Sampan) -> None:
+def test_it_runs_no_controllers(sampan: Sampan) -> None:
     with serving(sampan) as (url, _):
         assert json.loads(get(f"{url}/api/v1/serviceaccounts")[1])["items"] == []
 

@@ -55,7 +55,7 @@ async def account_made(cluster: Cluster, namespace: str) -> None:
 
 
 @pytest.mark.parametrize("own_accounts", ["false", "true"])
-def test_controllers_elsewhere(sampan: Sampan, cluster: Cluster, own_accounts: str) -> None:
+def test_it_controls_the_cluster_of_another_process(sampan: Sampan, cluster: Cluster, own_accounts: str) -> None:
     from sampan.api.types.coordination_v1 import Lease
     from sampan.api.types.core_v1 import ServiceAccount
 
@@ -73,7 +73,7 @@ def test_controllers_elsewhere(sampan: Sampan, cluster: Cluster, own_accounts: s
     assert bool(own) is (own_accounts == "true")
 
 
-def test_port(sampan: Sampan, cluster: Cluster) -> None:
+def test_its_port_serves_health_and_metrics(sampan: Sampan, cluster: Cluster) -> None:
     from sampan.api.types.authentication_v1 import TokenRequest
     from sampan.api.types.core_v1 import ServiceAccount
     from sampan.api.types.meta_v1 import ObjectMeta
@@ -112,7 +112,7 @@ def test_paths_that_need_no_authorization(sampan: Sampan, cluster: Cluster) -> N
         assert get(port, "/configz")[0] == 200
 
 
-def test_mistakes(sampan: Sampan, cluster: Cluster, tmp_path: Path) -> None:
+def test_mistakes_are_reported(sampan: Sampan, cluster: Cluster, tmp_path: Path) -> None:
     where = ("--kubeconfig", str(cluster.kubeconfig))
     assert "--kubeconfig" in sampan.fails(NAME, "--kubeconfig", str(tmp_path / "none"))
     assert "not in a cluster" in sampan.fails(NAME)

@@ -97,7 +97,7 @@ class TestFlags:
             (("--metrics-port", "70000"), "--metrics-port: 70000 is not a port"),
         ],
     )
-    def test_mistakes(self, words: tuple[str, ...], message: str) -> None:
+    def test_mistakes_are_reported(self, words: tuple[str, ...], message: str) -> None:
         with pytest.raises(CliError) as raised:
             configured(*words)
         assert message in raised.value.format_message()
@@ -191,5 +191,5 @@ def _own_address() -> str:
     return next(address for address in own_addresses() if ":" not in address)
 
 
-def test_no_api_server(sampan: Sampan) -> None:
+def test_a_missing_kubeconfig_is_reported(sampan: Sampan) -> None:
     assert "--kubeconfig" in sampan.fails("kube-proxy", "--proxy-mode", "userspace")

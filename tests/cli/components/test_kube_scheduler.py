@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sampan.api import times
 from sampan.api.types.authentication_v1 import TokenRequest, TokenRequestSpec
 from sampan.api.types.coordination_v1 import Lease, LeaseSpec
 from sampan.api.types.core_v1 import ConfigMap, Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
+from sampan.api.values import times
 from sampan.machinery.client import PatchType, Selection
 from sampan.testing import Cluster, builders
 from tests.cli.command import Sampan, get
@@ -59,7 +59,7 @@ async def bound(cluster: Cluster, name: str) -> str:
     return ""
 
 
-def test_a_scheduler_elsewhere(sampan: Sampan, cluster: Cluster) -> None:
+def test_it_schedules_for_an_api_server_in_another_process(sampan: Sampan, cluster: Cluster) -> None:
     cluster.run(make_node(cluster, "a"))
     cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
     with sampan.running(NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0") as process:
@@ -105,7 +105,7 @@ def test_a_configuration_that_makes_no_sense(sampan: Sampan, tmp_path: Path, tex
     assert message in done.stderr
 
 
-def test_a_classic_policy(sampan: Sampan, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_classic_policy_is_applied(sampan: Sampan, cluster: Cluster, tmp_path: Path) -> None:
     policy = tmp_path / "policy.json"
     predicate = {"name": "Chosen", "argument": {"labelsPresence": {"labels": ["chosen"], "presence": True}}}
     policy.write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [predicate], "priorities": []}))

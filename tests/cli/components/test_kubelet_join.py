@@ -1,11 +1,9 @@
 """`sampan kubelet` with nothing but a token: it asks the cluster for its certificates, and is served by them."""
 
-import asyncio
 import base64
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import yaml
@@ -14,14 +12,11 @@ from sampan.api.types.certificates_v1 import CertificateSigningRequest, Certific
 from sampan.api.types.core_v1 import Node, Secret
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.client import Client
-from sampan.machinery.client.http import HttpTransport
-from sampan.machinery.client.kubeconfig import load
-from sampan.machinery.clock import RealClock
 from sampan.machinery.copies import copy_of
 from tests.cli.command import Sampan
-from tests.cli.kubelet import running_kubelet
+from tests.cli.kubelet import run_as_admin, running_kubelet
 from tests.eventually import eventually, wait_until
-from tests.kubelet.agent.test_certificate_manager import RIGHTS, binding
+from tests.kubelet.agent.bootstrap_rights import bind_bootstrap_roles
 from tests.ports import free_port
 
 NODE, ID, WORD = "joining", "abcdef", "0123456789abcdef"
@@ -41,17 +36,7 @@ def ca_of(admin: Path, path: Path) -> Path:
     return path
 
 
-def run_as_admin(admin: Path, work: Callable[[Client], Awaitable[None]]) -> None:
-    """Carried out with all rights."""
-
-    async def main() -> None:
-        async with HttpTransport(load(admin)) as transport:
-            await work(Client(transport=transport, clock=RealClock(), component="test"))
-
-    asyncio.run(main())
-
-
-async def open_the_door(client: Client) -> None:
+async def create_bootstrap_token(client: Client) -> None:
     data = {
         "token-id": ID,
         "token-secret": WORD,
@@ -65,8 +50,7 @@ async def open_the_door(client: Client) -> None:
             data={key: text.encode() for key, text in data.items()},
         )
     )
-    for role, group in RIGHTS.items():
-        await binding(client, role, group)
+    await bind_bootstrap_roles(client)
 
 
 async def registered(client: Client) -> None:
@@ -119,7 +103,7 @@ def test_a_node_joins_with_a_token(sampan: Sampan, tmp_path: Path) -> None:
     components = ("--components", "apiserver,controllers", "--enable-bootstrap-token-auth")
     sampan("up", "--detach", "--secure-port", server, "--bind-address", "127.0.0.1", *components)
     admin = sampan.directory() / "admin.kubeconfig"
-    run_as_admin(admin, open_the_door)
+    run_as_admin(admin, create_bootstrap_token)
     root = tmp_path / "root"
     words = ["--kubeconfig", str(written), "--hostname-override", NODE, "--rotate-server-certificates"]
     words += ["--address", "127.0.0.1", "--port", port]

@@ -19,7 +19,7 @@ from sampan.cli.envtest.assets import write_assets
 from sampan.cli.envtest.etcd import parse_flags
 from sampan.cli.envtest.kube_apiserver import drop_unused, find_store
 from sampan.cluster.cluster_config import StoreConfig
-from sampan.machinery.certificates import SigningRequest, issue, make_ca
+from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 from tests.eventually import wait_until
 from tests.ports import free_port
 

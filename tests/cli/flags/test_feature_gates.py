@@ -8,7 +8,10 @@ from sampan.cli.flags.feature_gates import BY_RUNTIME_CONFIG, DEFAULTS, feature_
 
 def test_defaults_and_gates_that_can_be_switched() -> None:
     text = "SidecarContainers=true,EventedPLEG=false,StorageVersionMigrator=true,AllAlpha=false"
+    text += ",CRDObservedGenerationTracking=false,NativeHistograms=false"
     assert feature_gates(text) == {
+        "CRDObservedGenerationTracking": False,
+        "NativeHistograms": False,
         "SidecarContainers": True,
         "EventedPLEG": False,
         "StorageVersionMigrator": True,
@@ -20,7 +23,7 @@ def test_defaults_and_gates_that_can_be_switched() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Nonsense=true", "--feature-gates: unknown feature gate 'Nonsense'"),
+        ("Nonsense=true", "--feature-gates: unrecognized feature gate: Nonsense"),
         ("SidecarContainers=false", "--feature-gates: SidecarContainers is always on in Sampan"),
         ("AllAlpha=true", "--feature-gates: AllAlpha is always off in Sampan"),
         ("SidecarContainers", "--feature-gates: want NAME=true or NAME=false"),

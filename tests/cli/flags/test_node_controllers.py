@@ -33,7 +33,7 @@ def test_defaults_are_those_of_the_configuration() -> None:
     assert settings() == settings(only_ranges=True) == default
 
 
-def test_explicit_flags_count() -> None:
+def test_explicit_flags_override_the_defaults() -> None:
     words = "--node-monitor-grace-period=40s --node-eviction-rate 1 --terminated-pod-gc-threshold=0"
     words += " --allocate-node-cidrs --cluster-cidr 10.0.0.0/16,fd00::/56 --node-cidr-mask-size-ipv6 60"
     words += " --configure-cloud-routes=false --service-cluster-ip-range 10.96.0.0/12 --max-endpoints-per-slice 50"
@@ -59,7 +59,7 @@ def test_explicit_flags_count() -> None:
         ("--node-monitor-period soon", '--node-monitor-period: time: invalid duration "soon"'),
     ],
 )
-def test_mistakes(words: str, message: str) -> None:
+def test_mistakes_are_reported(words: str, message: str) -> None:
     with pytest.raises(CliError, match=message):
         settings(*words.split())
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from sampan.cli.kubectl import logs
+from sampan.cli.kubectl.client.session import Session
 from sampan.cli.kubectl.logs import LogSource, LostLogError
-from sampan.cli.kubectl.session import Session
 from sampan.machinery.client.access import Access
 
 _HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

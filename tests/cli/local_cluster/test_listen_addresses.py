@@ -12,7 +12,7 @@ import pytest
 
 from sampan.cli.local_cluster.listen_addresses import is_own
 from sampan.kubelet.agent.machine import own_addresses
-from sampan.machinery.network_namespace import NetworkNamespace, is_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, is_network
 from tests.cli.command import TIMEOUT_S, Sampan, get, unwrapped
 from tests.eventually import wait_until
 from tests.ports import free_port

@@ -60,7 +60,7 @@ def test_a_running_cluster(sampan: Sampan, capfd: pytest.CaptureFixture[str]) ->
     assert "NEW: three exists" in fails(sampan, "snapshot", "fork", "three", "--name", "one")
 
 
-def test_mistakes(sampan: Sampan, tmp_path: Path) -> None:
+def test_mistakes_are_reported(sampan: Sampan, tmp_path: Path) -> None:
     bad = tmp_path / "bad.tar"
     bad.write_bytes(b"x" * 2000)
     message = fails(sampan, "snapshot", "restore", str(bad), "--name", "new")

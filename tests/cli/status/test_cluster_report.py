@@ -2,8 +2,8 @@
 
 import pytest
 
+from sampan.cli.status import details, table_row
 from sampan.cli.status.cluster_report import ClusterReport, size_text, warnings
-from sampan.cli.status.report_text import details, table_row
 
 
 def report(**fields: object) -> ClusterReport:

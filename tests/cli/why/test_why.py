@@ -130,7 +130,7 @@ def create_objects(cluster: Cluster, *objects: dict[str, Any]) -> Any:
         (["why", "-f", "/nowhere.yaml"], "does not exist"),
     ],
 )
-def test_mistakes(cluster: Cluster, words: list[str], explanation: str) -> None:
+def test_mistakes_are_reported(cluster: Cluster, words: list[str], explanation: str) -> None:
     done = sampan(cluster, *words)
     assert done.exit_code != 0
     assert explanation in done.output

@@ -23,7 +23,7 @@ from sampan.cluster.join.discovery import (
 from sampan.cluster.join.grants import cluster_info
 from sampan.cluster.join.token import JoinToken, new_token
 from sampan.controllers.security.bootstrap_tokens import signature
-from sampan.machinery.certificates import KeyPair, SigningRequest, issue, make_ca, public_key_hash
+from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue, make_ca, public_key_hash
 
 NOW = 1_700_000_000.0
 CA = make_ca("kubernetes", now=NOW)

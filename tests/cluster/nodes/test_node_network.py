@@ -9,7 +9,7 @@ import pytest
 
 from sampan.cluster.nodes.node_network import NodeNetwork, Worker
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.nodes import NodeAttachment
 
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from sampan.api.codec import json as codec
-from sampan.api.labels import Selector
-from sampan.api.times import format_time
+from sampan.api.selectors.labels import Selector
 from sampan.api.types.autoscaling_v2 import CrossVersionObjectReference
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values.times import format_time
 from sampan.controllers.autoscaling.metrics import MetricsUnavailable, PodMetric, PodMetrics
 
 NOW = 1_767_225_600.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sampan.api import labels
+from sampan.api.selectors import labels
 from sampan.api.types.autoscaling_v2 import CrossVersionObjectReference
 from sampan.controllers.autoscaling.metrics import ApiMetrics, MetricsUnavailable, PodMetric
 from sampan.machinery import errors

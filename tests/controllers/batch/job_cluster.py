@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.api.codec import json as codec
-from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import Job, JobStatus
 from sampan.api.types.core_v1 import Event, Pod
+from sampan.api.values.times import format_time
 from sampan.machinery.client import Delete, Selection
 from tests.controllers.cluster import Cluster
 from tests.controllers.ownership.pod_cluster import pod_cluster

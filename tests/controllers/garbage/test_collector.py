@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json
-from sampan.api.resource import GroupVersionKind, Resource
-from sampan.api.schema import Schema
+from sampan.api.resources.resource import GroupVersionKind, Resource
+from sampan.api.schema.tree import Schema
 from sampan.api.types.apiextensions_v1 import CustomResourceDefinition
 from sampan.api.types.core_v1 import ConfigMap, Event, Namespace, PersistentVolume, Secret
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
@@ -17,7 +17,7 @@ from sampan.api.unstructured import Unstructured
 from sampan.controllers.garbage.collector import GarbageCollectorController
 from sampan.machinery import errors
 from sampan.machinery.client import Delete, PatchType, Selection
-from sampan.machinery.client.resource import ResourceClient
+from sampan.machinery.client.client import ResourceClient
 from tests.controllers.cluster import Cluster, cluster, names_of, second_run_writes_nothing
 from tests.controllers.storage.builders import volume
 

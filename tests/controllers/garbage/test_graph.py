@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.controllers.garbage.graph import Graph, GraphNode
 from sampan.controllers.garbage.ownership import Metadata, Owned, OwnerRef
 from sampan.machinery.object_key import NamespacedName

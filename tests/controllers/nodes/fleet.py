@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sampan.api import times
 from sampan.api.codec import json as codec
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Event, Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import times
 from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.errors import AlreadyExists
 from tests.apiserver.pods import pod_value

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from sampan.api import times
 from sampan.api.codec import json as codec
 from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.nodes.conditions import missing_labels, pod_condition_patch
+from sampan.api.values import times
 from sampan.controllers.nodes.health import Health, marked_unknown, observe
+from sampan.controllers.nodes.lifecycle import missing_deprecated_labels
+from sampan.controllers.nodes.pods import pod_condition_patch
 from sampan.controllers.nodes.taints import changed, scheduling_taints
 from tests.apiserver.pods import pod_value
 from tests.controllers.nodes.fleet import condition, node_value
@@ -145,4 +146,4 @@ def test_a_condition_of_a_pod_is_written_once() -> None:
     ],
 )
 def test_old_labels(labels: dict[str, str], missing: dict[str, str]) -> None:
-    assert missing_labels(codec.from_value(node_value("n", labels=labels), Node)) == missing
+    assert missing_deprecated_labels(codec.from_value(node_value("n", labels=labels), Node)) == missing

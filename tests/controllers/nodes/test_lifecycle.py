@@ -3,8 +3,8 @@
 import asyncio
 import time
 
-from sampan.api import times
 from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.values import times
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.machinery.client import PatchType
 from tests.controllers.cluster import Cluster, cluster

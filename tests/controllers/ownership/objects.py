@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from sampan.api import times
 from sampan.api.codec import json as codec
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values import times
 
 NOW = 1_767_225_600.0
 LABELS = {"app": "web"}

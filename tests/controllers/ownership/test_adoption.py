@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sampan.api.label_selector import selector_of
-from sampan.api.labels import from_labels
+from sampan.api.selectors.label_selector import selector_of
+from sampan.api.selectors.labels import from_labels
 from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.api.types.core_v1 import Pod
@@ -16,7 +16,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.client.options import Delete
 from sampan.machinery.copies import copy_of
-from sampan.machinery.informer.cache import ObjectCache
+from sampan.machinery.informer.informer import ObjectCache
 from sampan.machinery.object_key import NamespacedName, key_of
 from tests.controllers.ownership.objects import LABELS, owner, pod
 from tests.controllers.ownership.pod_cluster import pod_cluster

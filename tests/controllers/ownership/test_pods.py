@@ -8,7 +8,7 @@ import pytest
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Event, Namespace, ResourceQuota
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.namespaces import is_namespace_terminating
+from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.ownership.pods import FailureBackoff, PodControl, all_at_once, name_prefix, pod_from, slow_start
 from sampan.machinery import errors
 from sampan.machinery.client import Client

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.codec import json
-from sampan.api.scalars import RawJSON
 from sampan.api.types.apps_v1 import ControllerRevision
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values.scalars import RawJSON
 from sampan.controllers.ownership import revisions
 from tests.controllers.ownership.objects import owner
 

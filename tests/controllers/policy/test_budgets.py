@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from sampan.api import times
 from sampan.api.types.core_v1 import Pod, PodCondition, PodStatus
-from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement, ObjectMeta
+from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from sampan.api.values import times
 from sampan.controllers.policy import budgets
 from sampan.controllers.policy.budgets import Expectation
 
@@ -130,14 +130,3 @@ def test_taking_back() -> None:
     condition = changed.status.conditions[1]
     assert (condition.status, condition.reason, condition.lastTransitionTime) == ("False", "", STAMP)
     assert condition.observedGeneration == 3
-
-
-def test_selectors_as_events_show_them() -> None:
-    selector = LabelSelector(
-        matchLabels={"b": "2", "a": "1"},
-        matchExpressions=[LabelSelectorRequirement(key="k", operator="In", values=["x", "y"])],
-    )
-    assert budgets.as_text(selector) == (
-        "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},"
-        "MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}"
-    )

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from sampan.api import times
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet, ReplicaSetSpec
 from sampan.api.types.core_v1 import Container, Event, Pod, PodSpec, PodTemplateSpec, ServiceAccount
 from sampan.api.types.meta_v1 import DeleteOptions, LabelSelector, ObjectMeta, OwnerReference
 from sampan.api.types.policy_v1 import Eviction, PodDisruptionBudget, PodDisruptionBudgetSpec
+from sampan.api.values import times
 from sampan.controllers.policy.disruption import DisruptionController
 from sampan.machinery import errors
 from sampan.machinery.client import Selection

@@ -1,4 +1,4 @@
-"""Requests for certificates, as clients make them."""
+"""Certificate signing requests as clients create them, and the controllers that work on them."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -17,12 +17,14 @@ from sampan.api.types.certificates_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.security.csr_approver import CsrApprovingController
+from sampan.controllers.security.csr_approver import APPROVED, CsrApprovingController
 from sampan.controllers.security.csr_cleaner import CsrCleanerController
 from sampan.controllers.security.csr_signer import CsrSigningController
-from sampan.machinery.certificates import make_ca
+from sampan.machinery.copies import copy_of
+from sampan.machinery.pki.certificates import make_ca
 from tests.controllers.cluster import Cluster
 
+CLIENT_USAGES = ("digital signature", "client auth")
 KEY = ec.generate_private_key(ec.SECP256R1())
 
 
@@ -70,3 +72,11 @@ def config(directory: Path, c: Cluster) -> ControllerConfig:
     return ControllerConfig(
         cluster_signing_cert_file=str(directory / "ca.crt"), cluster_signing_key_file=str(directory / "ca.key")
     )
+
+
+async def approve(c: Cluster, name: str = "csr", kind: str = APPROVED) -> None:
+    requests = c.client.of(CertificateSigningRequest)
+    request = copy_of(await requests.get(name))
+    request.status.conditions.append(condition(kind))
+    await requests.update(request, subresource="approval")
+    await c.clock.settle()

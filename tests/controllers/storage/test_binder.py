@@ -22,7 +22,7 @@ from sampan.controllers.storage.binder import PersistentVolumeBinderController
 from sampan.machinery import errors
 from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.copies import copy_of
-from sampan.machinery.volumes.volume_annotations import LOCAL_PATH
+from sampan.machinery.volumes import LOCAL_PATH
 from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
 from tests.controllers.storage.builders import claim, pod_using, volume
 

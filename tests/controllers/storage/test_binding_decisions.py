@@ -8,9 +8,8 @@ from sampan.api.types.core_v1 import ObjectReference, PersistentVolume, Persiste
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.storage import binding_decisions
-from sampan.machinery.volumes import binding
-from sampan.machinery.volumes.binding import class_of_claim, default_of, names_class
-from sampan.machinery.volumes.volume_match import best_match, is_bound_to, why_not
+from sampan.machinery import volumes
+from sampan.machinery.volumes import best_match, class_of_claim, default_of, is_bound_to, names_class, why_not
 from tests.controllers.storage.builders import claim, volume
 
 RWO, ROX, RWX = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"
@@ -171,29 +170,29 @@ def test_a_volume_made_for_a_claim_that_has_another_goes() -> None:
 
 def test_changes() -> None:
     desired_volumes, volume = of_uid("1"), free("a")
-    bound = binding.volume_bound(volume, desired_volumes)
+    bound = volumes.volume_bound(volume, desired_volumes)
     assert bound is not None
     assert bound.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
-    assert binding.volume_bound(bound, desired_volumes) is None
-    assert binding.volume_unbound(bound).spec.claimRef is None
-    named = binding.volume_bound(free("a", claimRef=ref()), desired_volumes)
+    assert volumes.volume_bound(bound, desired_volumes) is None
+    assert volumes.volume_unbound(bound).spec.claimRef is None
+    named = volumes.volume_bound(free("a", claimRef=ref()), desired_volumes)
     assert named is not None
     assert named.metadata.annotations == {}
-    kept = binding.volume_unbound(named).spec.claimRef
+    kept = volumes.volume_unbound(named).spec.claimRef
     assert kept is not None
     assert (kept.name, kept.uid) == ("c", "")
-    changed = binding.claim_bound(desired_volumes, volume)
+    changed = volumes.claim_bound(desired_volumes, volume)
     assert changed is not None
     assert changed.spec.volumeName == "a"
     assert set(changed.metadata.annotations) == {
         "pv.kubernetes.io/bound-by-controller",
         "pv.kubernetes.io/bind-completed",
     }
-    assert binding.claim_bound(changed, volume) is None
-    claim = binding.claim_in(changed, "Bound", free("a", "3Gi", accessModes=[RWO, ROX]))
+    assert volumes.claim_bound(changed, volume) is None
+    claim = volumes.claim_in(changed, "Bound", free("a", "3Gi", accessModes=[RWO, ROX]))
     assert claim is not None
     assert (claim.status.capacity, claim.status.accessModes) == ({"storage": "3Gi"}, [RWO, ROX])
-    lost = binding.claim_in(claim, "Lost", None)
+    lost = volumes.claim_in(claim, "Lost", None)
     assert lost is not None
     assert (lost.status.capacity, lost.status.accessModes) == ({}, [])
 

@@ -10,7 +10,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.storage.expansion import VolumeExpanderController, grown, is_of, wants_more
-from sampan.machinery.volumes.volume_annotations import LOCAL_PATH
+from sampan.machinery.volumes import LOCAL_PATH
 from tests.controllers.cluster import cluster, second_run_writes_nothing
 from tests.controllers.storage.builders import claim, volume
 

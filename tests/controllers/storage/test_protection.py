@@ -28,7 +28,7 @@ from sampan.controllers.storage.protection import (
 )
 from sampan.machinery import errors
 from sampan.machinery.client import Delete
-from sampan.machinery.client.resource import ResourceClient
+from sampan.machinery.client.client import ResourceClient
 from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
 from tests.controllers.storage.builders import claim, pod_using, volume
 

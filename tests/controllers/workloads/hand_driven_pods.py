@@ -1,8 +1,8 @@
 """Pods that a test moves by hand, in the place of scheduler and kubelet: they are bound, run, fail, and end."""
 
-from sampan.api import times
 from sampan.api.types.core_v1 import Binding, Event, ObjectReference, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import times
 from sampan.controllers.workloads.daemonset.nodes import target_node
 from sampan.machinery.client import Delete, Selection
 from tests.controllers.cluster import Cluster

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sampan.api import times
 from sampan.api.types.core_v1 import Binding, ObjectReference, Pod, PodCondition
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import times
 from sampan.machinery.client.options import Delete, Selection
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.network_namespace import enter_network, in_network
+from sampan.machinery.linux.network_namespace import enter_network, in_network
 from sampan.network.nft import run_nft
 from tests.e2e.engines.engine_cluster import HOST, Site, fetched, pod, site
 from tests.eventually import wait_until

@@ -35,7 +35,7 @@ from sampan.kubelet.server.ports import listen, tls_context
 from sampan.kubelet.server.server import KubeletServer
 from sampan.machinery.client import Client
 from sampan.machinery.clock import RealClock
-from sampan.machinery.delegation import Delegation
+from sampan.machinery.http.delegation import Delegation
 from sampan.storage.memory import MemoryBackend
 from tests.kubelet.server.process_node import PlainNode, plain_node
 

@@ -1,6 +1,7 @@
 """One cluster for all tests of looking in; each makes pods of its own."""
 
 import glob
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,3 +29,12 @@ def kubectl_of(request: pytest.FixtureRequest, cluster: LookedInto, tmp_path: Pa
     if request.param == "none":
         pytest.skip("there is no kubectl here")
     return Kubectl(program=request.param, kubeconfig=cluster.kubeconfig(), home=tmp_path)
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def name() -> str:
+    """The name of a pod that no other test of this process has."""
+    return f"pod-{next(_numbers)}"

@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 
 from tests.e2e.exec_logs_port_forward.cluster import LookedInto, looked_into
-from tests.e2e.exec_logs_port_forward.test_kubectl import _names
 from tests.e2e.kubectl.command import Kubectl
 from tests.eventually import wait_until
 
@@ -32,8 +31,7 @@ def _until_gone(cluster: LookedInto) -> None:
     wait_until(lambda: not _execs(cluster) and not _log_watches(), describe=lambda: (_execs(cluster), _log_watches()))
 
 
-def test_a_command_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl) -> None:
-    name = next(_names)
+def test_a_command_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
     cluster.pod(name, "sleep", "1000")
     with kubectl_of.running("exec", name, "--", "sh", "-c", "echo begun; sleep 1000") as process:
         assert process.stdout is not None
@@ -42,8 +40,7 @@ def test_a_command_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl
     _until_gone(cluster)
 
 
-def test_following_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl) -> None:
-    name = next(_names)
+def test_following_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
     cluster.pod(name, "sh", "-c", "echo begun; sleep 1000")
     with kubectl_of.running("logs", "-f", name) as process:
         assert process.stdout is not None

@@ -3,25 +3,12 @@
 import re
 import socket
 import subprocess
-import threading
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.exec_logs_port_forward.cluster import LookedInto
+from tests.e2e.exec_logs_port_forward.file_server import file_server
 from tests.e2e.kubectl.command import Kubectl
-
-_names = iter(f"pod-{number}" for number in range(10_000))
-
-
-@pytest.fixture
-def name() -> str:
-    return next(_names)
 
 
 def test_exec(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
@@ -70,27 +57,10 @@ def test_attach(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
     assert "got hello\n" in done.stdout
 
 
-@contextmanager
-def _web(directory: Path) -> Iterator[int]:
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *arguments: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("0.0.0.0", 0), partial(Quiet, directory=str(directory)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 def test_port_forward(cluster: LookedInto, kubectl_of: Kubectl, name: str, tmp_path: Path) -> None:
     cluster.pod(name, "sleep", "1000")
     (tmp_path / "file").write_bytes(b"x" * 3_000_000)
-    with _web(tmp_path) as port, kubectl_of.running("port-forward", name, f":{port}") as forwarding:
+    with file_server(tmp_path) as port, kubectl_of.running("port-forward", name, f":{port}") as forwarding:
         assert forwarding.stdout is not None
         output = forwarding.stdout.readline()
         local = re.search(r"127\.0\.0\.1:(\d+) ->", output)

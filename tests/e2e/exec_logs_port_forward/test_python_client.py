@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.exec_logs_port_forward.cluster import LookedInto
-from tests.e2e.exec_logs_port_forward.test_kubectl import _web
+from tests.e2e.exec_logs_port_forward.file_server import file_server
 
 pytest.importorskip("kubernetes")
 
@@ -79,7 +79,7 @@ def test_logs(cluster: LookedInto) -> None:
 def test_port_forward(cluster: LookedInto, tmp_path: Path) -> None:
     cluster.pod("py-port", "sleep", "1000")
     (tmp_path / "file").write_text("content")
-    with _web(tmp_path) as port:
+    with file_server(tmp_path) as port:
         output = _python(
             cluster,
             f"""

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.exec_logs_port_forward.cluster import LookedInto
-from tests.e2e.exec_logs_port_forward.test_kubectl import _web
+from tests.e2e.exec_logs_port_forward.file_server import file_server
 
-_names = iter(f"own-{number}" for number in range(10_000))
 _PROGRAM = [sys.executable, "-m", "sampan", "kubectl"]
 
 
@@ -56,11 +55,6 @@ def streaming(request: pytest.FixtureRequest, cluster: LookedInto) -> Ours:
     return Ours(cluster.kubeconfig(), dict.fromkeys(names, "false") if request.param == "spdy" else {})
 
 
-@pytest.fixture
-def name() -> str:
-    return next(_names)
-
-
 def test_exec(cluster: LookedInto, streaming: Ours, name: str) -> None:
     ours = streaming
     cluster.pod(name, "sleep", "1000")
@@ -92,7 +86,7 @@ def test_attach(cluster: LookedInto, streaming: Ours, name: str) -> None:
 def test_port_forward(cluster: LookedInto, streaming: Ours, name: str, tmp_path: Path) -> None:
     cluster.pod(name, "sleep", "1000")
     (tmp_path / "file").write_bytes(b"x" * 1_000_000)
-    with _web(tmp_path) as port, streaming.running("port-forward", name, f":{port}") as forwarding:
+    with file_server(tmp_path) as port, streaming.running("port-forward", name, f":{port}") as forwarding:
         assert forwarding.stdout is not None
         local = re.search(r"127\.0\.0\.1:(\d+) ->", forwarding.stdout.readline())
         assert local is not None

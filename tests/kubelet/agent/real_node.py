@@ -12,7 +12,7 @@ from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
-from sampan.machinery.flight_recorder import FlightRecorder
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from tests.e2e.chaos.interruptible_transport import Line, LineTransport
 
 NAME = "lonely"

@@ -7,8 +7,6 @@ from pathlib import Path
 from cryptography import x509
 
 from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
-from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
 from sampan.apiserver.request.call import UserInfo
 from sampan.kubelet.agent.certificate_manager import (
     CertificateManager,
@@ -17,40 +15,25 @@ from sampan.kubelet.agent.certificate_manager import (
     renewal_time,
     serving_request,
 )
-from sampan.machinery.certificates import KeyPair, SigningRequest, issue, life, make_ca
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
+from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue, life, make_ca
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.security.requests import APPROVING, SIGNING, config
 from tests.eventually import eventually
+from tests.kubelet.agent.bootstrap_rights import bind_bootstrap_roles
 
 AUTHENTICATED = "system:authenticated"
 JOINING = UserInfo("system:bootstrap:abcdef", groups=("system:bootstrappers", AUTHENTICATED))
 NODE = UserInfo("system:node:n1", groups=("system:nodes", AUTHENTICATED))
-RIGHTS = {
-    "system:node-bootstrapper": "system:bootstrappers",
-    "system:certificates.k8s.io:certificatesigningrequests:nodeclient": "system:bootstrappers",
-    "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient": "system:nodes",
-}
 
 
 def client_of(c: Cluster, user: UserInfo) -> Client:
     return Client(transport=c.transport.as_user(user), clock=c.clock, component="test")
 
 
-async def binding(client: Client, role: str, group: str) -> None:
-    await client.of(ClusterRoleBinding).create(
-        ClusterRoleBinding(
-            metadata=ObjectMeta(name=role.rpartition(":")[2]),
-            roleRef=RoleRef(apiGroup="rbac.authorization.k8s.io", kind="ClusterRole", name=role),
-            subjects=[Subject(apiGroup="rbac.authorization.k8s.io", kind="Group", name=group)],
-        )
-    )
-
-
 async def give_rights(c: Cluster) -> None:
-    for role, group in RIGHTS.items():
-        await binding(c.client, role, group)
+    await bind_bootstrap_roles(c.client)
     await c.clock.settle()
 
 
@@ -108,7 +91,7 @@ async def test_a_node_joins_with_a_token_and_renews_by_itself(tmp_path: Path) ->
         assert store.current.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
+async def test_a_denied_request_is_made_again(tmp_path: Path) -> None:
     async def decide(c: Cluster, name: str, kind: str) -> None:
         request = copy_of(await c.client.of(CertificateSigningRequest).get(name))
         request.status.conditions.append(
@@ -145,7 +128,7 @@ async def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
         assert [str(address) for address in names.value.get_values_for_type(x509.IPAddress)] == ["10.0.0.1"]
 
 
-def test_renewal_is_due_when_most_of_a_life_is_over() -> None:
+def test_renewal_is_due_after_70_to_90_percent_of_the_lifetime() -> None:
     ca = make_ca("test", now=0)
     for number in range(20):
         pem = issue(ca, SigningRequest(common_name=f"n{number}"), now=0, days=10).certificate
@@ -153,7 +136,7 @@ def test_renewal_is_due_when_most_of_a_life_is_over() -> None:
         assert 0.7 <= (renewal_time(pem) - begins) / (ends - begins) <= 0.9
 
 
-def test_a_pair_that_cannot_be_used_is_as_none(tmp_path: Path) -> None:
+def test_a_stored_key_pair_that_cannot_be_used_is_ignored(tmp_path: Path) -> None:
     ca, store = make_ca("ca", now=0), CertificateStore(tmp_path, "kubelet-client")
     assert store.read() is None
     pair, other = (issue(ca, SigningRequest(common_name="n", is_client=True), now=0) for _ in range(2))
@@ -188,7 +171,7 @@ async def test_a_certificate_that_cannot_be_written_at_first_is_written_later(tm
             task.cancel()
 
 
-async def test_what_is_signed_otherwise_than_asked_is_asked_for_again_but_not_at_once(tmp_path: Path) -> None:
+async def test_a_certificate_that_differs_from_the_request_is_requested_again_later(tmp_path: Path) -> None:
     async with cluster() as c:
         ca = make_ca("ca", now=c.clock.now())
         used: list[KeyPair] = []

@@ -3,76 +3,21 @@
 import asyncio
 import os
 import random
-import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.kubelet.cgroups import Hierarchy
 from sampan.machinery.client import Client, Delete, Selection
-from sampan.machinery.clock import RealClock
-from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for
 from sampan.runtimes import kernel
-from sampan.runtimes.monitor.client import MonitorClient
 from sampan.testing import Cluster
 from tests.eventually import eventually, wait_until
+from tests.kubelet.agent.kubelet_process import CGROUP, NODE, KubeletProcess, kubelet_process, needs_oci_runtime
 
-GROUP = f"/sampan-test-{os.getpid()}"
-NODE = "victim"
 AT_A_TIME = 3
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not (shutil.which("crun") or shutil.which("runc")), reason="needs root, and crun or runc"
-)
-
-
-class Agent:
-    """`sampan kubelet` as a process of its own."""
-
-    def __init__(self, root: Path, kubeconfig: Path, *more: str) -> None:
-        self.root, self._kubeconfig, self._more = root, kubeconfig, more
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        words = ["kubelet", "--kubeconfig", str(self._kubeconfig), "--root-dir", str(self.root)]
-        words += ["--hostname-override", NODE, "--cgroup-root", GROUP, "--pod-cidr", "10.77.0.0/24", "--port", "0"]
-        words += self._more
-        with (self.root.parent / "log").open("ab") as log:
-            self._process = subprocess.Popen([sys.executable, "-m", "sampan", *words], stdout=log, stderr=log)
-
-    def end(self, number: int) -> None:
-        if self._process is not None:
-            self._process.send_signal(number)
-            self._process.wait()
-            self._process = None
-
-
-@contextmanager
-def agent(cluster: Cluster, directory: Path, *more: str) -> Iterator[Agent]:
-    agent = Agent(directory / "kubelet", cluster.kubeconfig, *more)
-    try:
-        yield agent
-    finally:
-        agent.end(signal.SIGKILL)
-        if (agent.root / "runtime").exists():
-            asyncio.run(tidy(agent.root / "runtime"))
-        for path in kernel.mounts_below(directory):
-            kernel.unmount(path)
-        Hierarchy().remove(GROUP)
-
-
-async def tidy(directory: Path) -> None:
-    """What a node keeps for its kubelet's return: the monitor and the bridge."""
-    await MonitorClient(directory / "oci" / "monitor").quit(kill=True)
-    settings = BridgeConfig(bridge=bridge_for(str(directory)))
-    async with BridgeNetwork(directory=directory / "network", config=settings, clock=RealClock()) as network:
-        await network.remove_all()
+pytestmark = needs_oci_runtime
 
 
 def pod(name: str) -> Pod:
@@ -113,11 +58,11 @@ async def registered(client: Client) -> None:
     await eventually(is_registered)
 
 
-async def rounds(cluster: Cluster, agent: Agent, count: int) -> None:
+async def rounds(cluster: Cluster, kubelet: KubeletProcess, count: int) -> None:
     client, dice = cluster.client, random.Random(8)
     alive: set[str] = set()
     known: dict[str, tuple[str, int]] = {}
-    agent.start()
+    kubelet.start()
     await registered(client)
     for number in range(count):
         for name in [f"p{number}-{index}" for index in range(AT_A_TIME)]:
@@ -134,8 +79,8 @@ async def rounds(cluster: Cluster, agent: Agent, count: int) -> None:
             for name, container in (await running(client)).items()
             if name in alive and name not in known
         }
-        await asyncio.to_thread(agent.end, signal.SIGKILL)
-        agent.start()
+        await asyncio.to_thread(kubelet.kill, signal.SIGKILL)
+        kubelet.start()
     containers = await settled(client, alive)
     assert {name: containers[name] for name in known} == known
     for name in alive:
@@ -144,8 +89,8 @@ async def rounds(cluster: Cluster, agent: Agent, count: int) -> None:
 
 
 def left(directory: Path) -> list[str]:
-    """Mounts, groups, folders of pods."""
-    tops = [f"{tree.path}{GROUP}/kubepods" for tree in os.scandir("/sys/fs/cgroup") if tree.is_dir()]
+    """Return the mounts, cgroups and directories of pods that exist."""
+    tops = [f"{tree.path}{CGROUP}/kubepods" for tree in os.scandir("/sys/fs/cgroup") if tree.is_dir()]
     groups = [place for top in tops for place, _, _ in os.walk(top) if "/pod" in place.removeprefix(top)]
     mounts = [str(path) for path in kernel.mounts_below(directory) if "/host/" not in str(path)]
     places = [directory / "kubelet" / name for name in ("pods", "logs", "runtime/oci/pods")]
@@ -153,15 +98,15 @@ def left(directory: Path) -> list[str]:
 
 
 def play(directory: Path, count: int) -> None:
-    with Cluster(components=("apiserver", "controllers")) as cluster, agent(cluster, directory) as victim:
-        cluster.run(rounds(cluster, victim, count), timeout_s=90 + 15 * count)
+    with Cluster(components=("apiserver", "controllers")) as cluster, kubelet_process(cluster, directory) as kubelet:
+        cluster.run(rounds(cluster, kubelet, count), timeout_s=90 + 15 * count)
         wait_until(lambda: not left(directory), poll_s=0.1, describe=lambda: left(directory))
 
 
-def test_what_ran_goes_on_and_nothing_is_left(tmp_path: Path) -> None:
+def test_containers_survive_kills_of_the_kubelet_and_deleted_pods_leave_nothing(tmp_path: Path) -> None:
     play(tmp_path, 4)
 
 
 @pytest.mark.soak
-def test_twenty_rounds(tmp_path: Path) -> None:
+def test_twenty_kills_of_the_kubelet(tmp_path: Path) -> None:
     play(tmp_path, 20)

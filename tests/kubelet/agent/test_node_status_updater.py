@@ -1,4 +1,4 @@
-"""What a real node asks of its API server and tells it, and how often."""
+"""What a real node watches and writes on its API server, how often, and the images in its status."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,10 +9,11 @@ import pytest
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node
 from sampan.apiserver.request.call import UserInfo
+from sampan.kubelet.agent.node_status_updater import node_images
 from sampan.kubelet.config import KubeletConfig
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import Events, Request, Response
-from sampan.runtimes.contract import RuntimeStatus
+from sampan.runtimes.contract import ImageInfo, RuntimeStatus
 from sampan.testing import Cluster
 from tests.e2e.chaos.interruptible_transport import Line
 from tests.eventually import eventually
@@ -82,3 +83,17 @@ async def test_a_runtime_that_does_not_respond_is_reported(tmp_path: Path, monke
                 await ready(cluster, ("False", "container runtime is down: oh"))
             await ready(cluster, ("True", "kubelet is posting ready status"))
             await line.cut()
+
+
+def test_the_status_lists_the_largest_images_with_their_names() -> None:
+    many = [ImageInfo(id=str(at), names=[f"image-{at}"], size=at) for at in range(60)]
+    container_images = node_images([*many, ImageInfo(id="nameless", size=1000)])
+    assert [image.sizeBytes for image in container_images] == list(range(59, 9, -1))
+    assert container_images[0].names == ["image-59"]
+
+
+def test_the_status_lists_five_names_of_an_image_digests_first() -> None:
+    (container_image,) = node_images(
+        [ImageInfo(id="x", names=[f"n{at}" for at in range(9)], digests=["a@sha256:1"], size=7)]
+    )
+    assert container_image.names == ["a@sha256:1", "n0", "n1", "n2", "n3"]

@@ -1,4 +1,4 @@
-"""In-place resizes, carried out."""
+"""In-place resizes of pods: what they change, whether they fit, and how they are carried out."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,9 +7,16 @@ import msgspec
 import pytest
 
 from sampan.api.codec import json
-from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.types.core_v1 import Container, Node, Pod, ResourceRequirements
 from sampan.kubelet import admission
-from sampan.kubelet.agent.pod_resizer import PodResizer
+from sampan.kubelet.agent.pod_resizer import (
+    DEFERRED,
+    INFEASIBLE,
+    PodResizer,
+    changed_resources,
+    needs_restart,
+    resize_rejection,
+)
 from sampan.kubelet.pod_status import WHOLE_POD
 from sampan.kubelet.records import NodeRecord, PodRecord
 from sampan.runtimes import contract
@@ -48,7 +55,7 @@ class Events:
     ("cpu", "reasons", "condition"),
     [("2", ["ResizeStarted", "ResizeCompleted"], None), ("9", ["ResizeInfeasible"], "PodResizePending")],
 )
-async def test_a_pod_as_a_whole(cpu: str, reasons: list[str], condition: str | None) -> None:
+async def test_pod_level_resources_are_resized(cpu: str, reasons: list[str], condition: str | None) -> None:
     groups, events = Groups(), Events()
     nobody: Any = None
     node = NodeRecord(name="n", client=nobody, runtime=nobody, machine=nobody, api_node=NODE)
@@ -76,7 +83,7 @@ class Runtime:
         self.updated.append((name, resources.memory_bytes))
 
 
-async def test_an_init_container_that_runs() -> None:
+async def test_of_init_containers_only_a_running_one_is_resized() -> None:
     """One that has ended, or has its turn later, has nothing to be given."""
 
     def pod_with_memory(memory: str) -> Pod:
@@ -103,3 +110,50 @@ async def test_an_init_container_that_runs() -> None:
     await resizer.sync(record, report)
     assert runtime.updated == [("present", 2 << 20)]
     assert events.reasons == ["ResizeStarted", "ResizeCompleted"]
+
+
+SMALL_NODE = json.from_value(
+    {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "2", "memory": "1Gi"}}}, Node
+)
+
+
+def amounts(**quantities: str) -> ResourceRequirements:
+    return ResourceRequirements(requests=dict(quantities), limits=dict(quantities))
+
+
+@pytest.mark.parametrize(
+    ("requirements", "present", "expected"),
+    [
+        (amounts(cpu="1"), amounts(cpu="1000m"), set()),
+        (amounts(cpu="1"), amounts(cpu="2"), {"cpu"}),
+        (amounts(cpu="1", memory="1Gi"), amounts(), {"cpu", "memory"}),
+        (amounts(cpu="1"), amounts(cpu="1", **{"ephemeral-storage": "1Gi"}), set()),
+    ],
+)
+def test_resources_that_a_resize_changes(
+    requirements: ResourceRequirements, present: ResourceRequirements, expected: set[str]
+) -> None:
+    assert changed_resources(requirements, present) == expected
+
+
+def test_a_resize_policy_decides_which_container_restarts() -> None:
+    policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    container = json.from_value({"name": "c", "resizePolicy": policy}, Container)
+    assert needs_restart(container, {"memory"})
+    assert not needs_restart(container, {"cpu"})
+
+
+def requesting(cpu: str) -> Pod:
+    return json.from_value({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}, Pod)
+
+
+def test_a_resize_is_infeasible_or_deferred() -> None:
+    assert resize_rejection(requesting("1"), SMALL_NODE, {}) is None
+    assert resize_rejection(requesting("3"), SMALL_NODE, {}) == (
+        INFEASIBLE,
+        "Node didn't have enough capacity: cpu, requested: 3000, capacity: 2000",
+    )
+    assert resize_rejection(requesting("1"), SMALL_NODE, {"cpu": 1500}) == (
+        DEFERRED,
+        "Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000",
+    )

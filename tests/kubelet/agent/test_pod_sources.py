@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.pod_sources import StaticPodSources
 from sampan.machinery.clock import VirtualClock
 from tests.eventually import eventually
-
-POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {}}}\nspec: {{containers: [{{name: c, image: i}}]}}\n"
+from tests.kubelet.agent.manifest_server import POD, ManifestServer
 
 
 class RecordedChanges:
@@ -50,7 +48,7 @@ async def sources(**config: Any) -> AsyncIterator[tuple[StaticPodSources, Record
         task.cancel()
 
 
-def test_a_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory_is_read_again_after_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         (tmp_path / "a.yaml").write_text(POD.format("a"))
         (tmp_path / ".hidden").write_text(POD.format("hidden"))
@@ -74,7 +72,7 @@ def test_a_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         asyncio.run(main())
 
 
-def test_files_that_are_anything_but_pods(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_that_are_no_manifests_do_not_hide_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         (tmp_path / "a.yaml").write_text(POD.format("a"))
         (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
@@ -91,7 +89,7 @@ def test_files_that_are_anything_but_pods(tmp_path: Path, caplog: pytest.LogCapt
     assert f"{tmp_path / 'large.yaml'}: more than 10485760 bytes" in caplog.text
 
 
-async def test_a_single_file(tmp_path: Path) -> None:
+async def test_a_single_file_may_appear_later(tmp_path: Path) -> None:
     place = tmp_path / "pods.yaml"
     async with sources(static_pod_path=place) as (_, changes, clock):
         assert changes.pods == {"file": []}
@@ -99,44 +97,9 @@ async def test_a_single_file(tmp_path: Path) -> None:
         assert await changes.after(clock, 1, 2) == {"file": ["a", "b"]}
 
 
-class Site:
-    """What stands at the URL, for those who show the header."""
-
-    def __init__(self) -> None:
-        self.status, self.text, self.request_count = 200, POD.format("a"), 0
-
-    async def respond(self, request: web.BaseRequest) -> web.Response:
-        self.request_count += 1
-        if request.headers.get("X-Key") != "secret":
-            return web.Response(status=403)
-        return web.Response(status=self.status, text=self.text)
-
-    @asynccontextmanager
-    async def served(self) -> AsyncIterator[str]:
-        try:
-            yield await self.begin()
-        finally:
-            await self.end()
-
-    async def begin(self) -> str:
-        """The URL."""
-        self._factory = web.Server(self.respond)
-        self._server = await asyncio.get_running_loop().create_server(self._factory, "127.0.0.1", 0)
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/pods"
-
-    async def end(self) -> None:
-        self._server.close()
-        await self._factory.shutdown(0.01)
-
-    async def asked_again(self, clock: VirtualClock) -> None:
-        before = self.request_count
-        # The first of these two requests may have been under way.
-        await eventually(lambda: self.request_count >= before + 2, step=lambda: clock.advance(20))
-
-
-def test_a_url(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_url_is_fetched_again_and_errors_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        site = Site()
+        site = ManifestServer()
         async with (
             site.served() as url,
             sources(static_url=url, static_url_headers={"X-Key": "secret"}) as (static_pods, changes, clock),
@@ -157,8 +120,8 @@ def test_a_url(caplog: pytest.LogCaptureFixture) -> None:
         asyncio.run(main())
 
 
-async def test_a_url_that_wants_another_header() -> None:
-    site = Site()
+async def test_a_url_that_refuses_the_request_leaves_the_pods_unknown() -> None:
+    site = ManifestServer()
     async with site.served() as url, sources(static_url=url) as (static_pods, changes, clock):
         await site.asked_again(clock)
         assert (changes.pods, static_pods.are_known) == ({}, False)

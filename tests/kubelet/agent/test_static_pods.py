@@ -1,17 +1,17 @@
-"""Pods of a node's own, from a folder, on a real node."""
+"""Static pods of a real node and their mirror pods."""
 
 import asyncio
-import os
-import shutil
 from pathlib import Path
 
-import pytest
-
-from sampan.api.types.core_v1 import Pod
+from sampan.api.semantics.pod_references import is_mirror_pod
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.kubelet.agent.pod_sources import read_pods
+from sampan.kubelet.agent.static_pods import is_mirror_of, mirror_of
 from sampan.machinery.client import Client, Delete, Selection
 from sampan.testing import Cluster
 from tests.eventually import eventually
-from tests.kubelet.agent.test_kubelet_crash import NODE, agent
+from tests.kubelet.agent.kubelet_process import NODE, kubelet_process, needs_oci_runtime
 
 MANIFEST = """
 apiVersion: v1
@@ -22,9 +22,18 @@ spec:
   containers: [{name: c, image: sampan.local/host, command: [sleep, "1000"]}]
 """
 NAME = f"own-{NODE}"
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not (shutil.which("crun") or shutil.which("runc")), reason="needs root, and crun or runc"
-)
+
+
+def test_a_mirror_pod_belongs_to_the_node_and_to_one_version_of_its_static_pod() -> None:
+    (pod,) = read_pods(MANIFEST, "file", NODE, 0)
+    mirror = mirror_of(pod, Node(metadata=ObjectMeta(name=NODE, uid="u")))
+    assert is_mirror_pod(mirror)
+    assert not is_mirror_pod(pod)
+    assert is_mirror_of(mirror, pod)
+    assert mirror.metadata.uid == ""
+    assert mirror.metadata.ownerReferences[0].kind == "Node"
+    (other,) = read_pods(MANIFEST.replace("1000", "2000"), "file", NODE, 0)
+    assert not is_mirror_of(mirror, other)
 
 
 async def when(client: Client, uids_before: tuple[str, ...] = ()) -> Pod:
@@ -57,14 +66,15 @@ async def scenario(cluster: Cluster, manifest: Path) -> None:
     await eventually(is_gone)
 
 
-def test_a_pod_of_a_directory_has_a_mirror_that_comes_back(tmp_path: Path) -> None:
+@needs_oci_runtime
+def test_a_static_pod_has_a_mirror_pod_that_comes_back(tmp_path: Path) -> None:
     directory = tmp_path / "manifests"
     directory.mkdir()
     manifest = directory / "own.yaml"
     manifest.write_text(MANIFEST)
     with (
         Cluster(components=("apiserver", "controllers")) as cluster,
-        agent(cluster, tmp_path, "--pod-manifest-path", str(directory)) as process,
+        kubelet_process(cluster, tmp_path, "--pod-manifest-path", str(directory)) as process,
     ):
         process.start()
         cluster.run(scenario(cluster, manifest), timeout_s=120)

@@ -10,8 +10,7 @@ from typing import Any
 
 import grpc.aio  # type: ignore[import-untyped]
 
-from sampan.kubelet.devices.dra.drivers import SERVICES, proto
-from sampan.kubelet.devices.dra.health import proto as health_proto
+from sampan.kubelet.devices.dra.drivers import SERVICES, health_proto, proto
 from sampan.kubelet.plugin_registry.registry import proto as registration
 from sampan.machinery.proto import Message
 from tests.kubelet.devices.device_plugin import server_of

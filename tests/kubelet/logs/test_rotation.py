@@ -1,11 +1,18 @@
-"""Logs that grow large."""
+"""Rotation of container logs that grow large."""
 
+import asyncio
 import gzip
 from pathlib import Path
 
 import pytest
 
-from sampan.kubelet.logs.rotation import RotationPlan, plan_rotation, rotate
+from sampan.kubelet.logs.lines import LogOptions
+from sampan.kubelet.logs.reader import read
+from sampan.kubelet.logs.rotation import LogRotator, RotationPlan, RotationPolicy, plan_rotation, rotate
+from sampan.machinery.clock import RealClock
+from tests.kubelet.server.process_node import a_pod, plain_node
+
+_WRITER = "i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); [ $((i % 300)) = 0 ] && sleep 0.1; done"
 
 
 @pytest.mark.parametrize(
@@ -18,7 +25,7 @@ from sampan.kubelet.logs.rotation import RotationPlan, plan_rotation, rotate
         (["l.1.gz", "l.2"], 2, RotationPlan(["l.1.gz", "l.2"], [])),
     ],
 )
-def test_what_is_done_with_older_logs(names: list[str], files: int, steps: RotationPlan) -> None:
+def test_older_logs_are_compressed_or_deleted(names: list[str], files: int, steps: RotationPlan) -> None:
     assert plan_rotation(names, files) == steps
 
 
@@ -26,7 +33,7 @@ def _names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-async def test_rounds(tmp_path: Path) -> None:
+async def test_repeated_rotation_keeps_the_newest_files(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
 
     async def reopen() -> None:
@@ -45,7 +52,7 @@ async def test_rounds(tmp_path: Path) -> None:
     assert path.read_text() == "new"
 
 
-async def test_a_writer_that_cannot_begin_anew_keeps_its_log(tmp_path: Path) -> None:
+async def test_a_writer_that_cannot_reopen_its_log_keeps_it(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_text("kept")
 
@@ -56,3 +63,27 @@ async def test_a_writer_that_cannot_begin_anew_keeps_its_log(tmp_path: Path) -> 
         await rotate(path, files=5, now=0, reopen=reopen)
     assert _names(tmp_path) == ["0.log"]
     assert path.read_text() == "kept"
+
+
+async def test_a_follower_of_a_rotated_log_misses_nothing(tmp_path: Path) -> None:
+    async with asyncio.timeout(60), plain_node(tmp_path) as node:
+        pod = await node.run(a_pod("sh", "-c", f"{_WRITER}; sleep 1000"))
+        runtime = node.runtime
+        path = runtime.log_file(pod, "main")
+        assert path is not None
+        rotator = LogRotator(
+            runtime=runtime,
+            running=lambda: [(pod, "main")],
+            clock=RealClock(),
+            policy=RotationPolicy(max_bytes=10_000, files=3),
+        )
+        text = b""
+        async for piece in read(path, LogOptions(is_following=True), is_running=lambda: True):
+            text += piece
+            await rotator.check()
+            if text.endswith(b"line 2999\n"):
+                break
+        assert text == b"".join(b"line %d\n" % number for number in range(3000))
+        names = _names(path.parent)
+        assert names[0] == path.name
+        assert 1 < len(names) <= 3

@@ -11,11 +11,11 @@ from aiohttp import web
 from sampan.kubelet.probes import ProbeManager
 from sampan.machinery.activity import Activity
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, PodReport
 from sampan.runtimes.hollow import HollowRuntime, World
 from tests.kubelet.container_config.builders import pod
-from tests.kubelet.probes.test_prober import serving
+from tests.kubelet.probes.http_server import serving
 
 
 @dataclass

@@ -1,8 +1,7 @@
 """Asking real servers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
@@ -12,18 +11,8 @@ from aiohttp import web
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Container, HTTPGetAction
 from sampan.kubelet.probes.prober import ProbeResult, headers_of, port_of, probe_grpc, probe_http, probe_tcp, url_of
+from tests.kubelet.probes.http_server import serving
 from tests.ports import free_port
-
-
-@asynccontextmanager
-async def serving(response: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> AsyncIterator[int]:
-    runner = web.ServerRunner(web.Server(response), shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield int(runner.addresses[0][1])
-    finally:
-        await runner.cleanup()
 
 
 def play(work: Callable[[], Awaitable[None]]) -> None:

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from sampan.api import times
 from sampan.api.types.core_v1 import (
     Container,
     ContainerState,
@@ -22,17 +21,16 @@ from sampan.api.types.core_v1 import (
     PodStatus,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import times
 from sampan.kubelet.server.auth import KubeletAuth
 from sampan.kubelet.server.ports import listen
 from sampan.kubelet.server.server import KubeletServer
 from sampan.kubelet.server.view import ServerSettings
-from sampan.kubelet.stats.collector import NodeStats, StatsCollector
-from sampan.kubelet.stats.machine import MachineReader
+from sampan.kubelet.stats.collector import MachineReader, NodeStats, StatsCollector
 from sampan.machinery.clock import RealClock
-from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, PodReport, Usage
+from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, PodReport, ProcessStream, Usage
 from sampan.runtimes.hollow import HollowRuntime, World
 from sampan.runtimes.monitor.client import MonitorClient
-from sampan.runtimes.streams import ProcessStream
 
 
 class PlainRuntime(HollowRuntime):

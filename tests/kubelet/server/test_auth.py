@@ -22,7 +22,7 @@ from sampan.kubelet.server.ports import listen, tls_context
 from sampan.kubelet.server.server import KubeletServer
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.delegation import Delegation
+from sampan.machinery.http.delegation import Delegation
 from sampan.testing.keys import KEYS
 from tests.kubelet.server.process_node import plain_node, serving
 

@@ -6,12 +6,11 @@ from pathlib import Path
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.stats import cadvisor, metrics_text
-from sampan.kubelet.stats.collector import NodeStats, PodStats
-from sampan.kubelet.stats.machine import MachineReader, MachineStats, interfaces
+from sampan.kubelet.stats.collector import MachineReader, MachineStats, NodeStats, PodStats, interfaces
 from sampan.kubelet.stats.metrics_text import export_volumes
 from sampan.kubelet.stats.summary import summary, total
 from sampan.kubelet.volumes.usage import VolumeUsage
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.runtimes.contract import RUNNING, ContainerReport, PodReport, Usage
 
 _POD = Pod(metadata=ObjectMeta(name='p"1', namespace="ns", uid="u"))

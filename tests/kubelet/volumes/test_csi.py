@@ -2,13 +2,12 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sampan.api.codec import json
-from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret
-from sampan.api.types.storage_v1 import CSIDriver, CSINode, VolumeAttachment
+from sampan.api.types.core_v1 import Node, PersistentVolumeClaim, Pod, Secret
+from sampan.api.types.storage_v1 import CSINode, VolumeAttachment
 from sampan.kubelet.volumes import VolumeManager
 from sampan.kubelet.volumes.csi.conversions import attachment_name
 from sampan.machinery.client import PatchType
@@ -16,28 +15,11 @@ from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import RuntimeFailure
 from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import MOUNT_GROUP, NAME, DirectoryDriver
+from tests.kubelet.volumes.csi_objects import CLAIM, csi_volume, driver_object
 from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
 
 pytestmark = needs_root
 UNIQUE = f"kubernetes.io/csi/{NAME}^handle"
-
-
-async def volume(scene: Scene, *, pv: dict[str, Any] | None = None, **csi: Any) -> None:
-    """A bound pair: claim c, volume v."""
-    source = {"driver": NAME, "volumeHandle": "handle", "volumeAttributes": {"color": "red"}, **csi}
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "v"}
-    claim["volumeMode"] = (pv or {}).get("volumeMode", "Filesystem")
-    created = await scene.create(PersistentVolumeClaim, "c", spec={**claim, "storageClassName": ""})
-    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "csi": source, **(pv or {})}
-    ref = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": created.metadata.uid}
-    await scene.create(PersistentVolume, "v", "", spec={**spec, "claimRef": ref})
-    await scene.client.of(PersistentVolumeClaim).patch(
-        "c", {"status": {"phase": "Bound"}}, "default", type=PatchType.MERGE, subresource="status"
-    )
-
-
-async def driver_object(scene: Scene, **spec: Any) -> None:
-    await scene.create(CSIDriver, NAME, "", spec=spec)
 
 
 async def attach(scene: Scene) -> None:
@@ -51,14 +33,11 @@ async def attach(scene: Scene) -> None:
     await scene.client.of(Node).patch("n", node, type=PatchType.MERGE, subresource="status")
 
 
-CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
-
-
 def test_stage_publish_and_back(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data", topology={"topology.example.com/zone": "z1"})
         await driver_object(scene, attachRequired=False, podInfoOnMount=True, fsGroupPolicy="File")
-        await volume(scene, pv={"mountOptions": ["noatime"]}, fsType="ext4")
+        await csi_volume(scene, pv={"mountOptions": ["noatime"]}, fsType="ext4")
         pods = [await scene.pod(name, volumes=CLAIM, securityContext={"fsGroup": 77}) for name in ("one", "two")]
         async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
             await driver.registered.wait()
@@ -107,7 +86,7 @@ def test_stage_publish_and_back(tmp_path: Path) -> None:
 def test_waiting_for_attachment(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data")
-        await volume(scene)
+        await csi_volume(scene)
         pod = await scene.pod(volumes=CLAIM)
         async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
             await driver.registered.wait()
@@ -130,7 +109,7 @@ def test_waiting_for_attachment(tmp_path: Path) -> None:
 def test_one_that_is_never_attached(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver, clock = DirectoryDriver(tmp_path / "data"), VirtualClock()
-        await volume(scene)
+        await csi_volume(scene)
         pod = await scene.pod(volumes=CLAIM)
         async with driver.serving(scene.root / "plugins_registry"), scene.managing(clock=clock) as manager:
             await driver.registered.wait()
@@ -154,7 +133,7 @@ def test_the_error_of_the_driver_is_reported(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data", claim_errors={"NodeStageVolume": "no disk"})
         await driver_object(scene, attachRequired=False)
-        await volume(scene)
+        await csi_volume(scene)
         pod = await scene.pod(volumes=CLAIM)
         async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
             await driver.registered.wait()
@@ -204,7 +183,7 @@ def test_block_devices(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=False)
-        await volume(scene, pv={"volumeMode": "Block"})
+        await csi_volume(scene, pv={"volumeMode": "Block"})
         container = {"name": "c", "image": "i", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}
         pod = await scene.pod(volumes=CLAIM, containers=[container])
         async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
@@ -225,7 +204,7 @@ def test_a_kubelet_that_comes_back_unstages(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=False)
-        await volume(scene)
+        await csi_volume(scene)
         pod = await scene.pod(volumes=CLAIM)
         async with driver.serving(scene.root / "plugins_registry"):
             async with scene.managing() as manager:
@@ -242,7 +221,7 @@ def test_a_driver_that_is_away_while_its_volume_goes(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=False)
-        await volume(scene)
+        await csi_volume(scene)
         pod = await scene.pod(volumes=CLAIM)
         async with driver.serving(scene.root / "plugins_registry"):
             async with scene.managing() as manager:

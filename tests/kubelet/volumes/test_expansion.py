@@ -13,7 +13,7 @@ from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
 from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import GrowingDriver
-from tests.kubelet.volumes.test_csi import CLAIM, driver_object, volume
+from tests.kubelet.volumes.csi_objects import CLAIM, csi_volume, driver_object
 from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
 
 LARGE = 4 << 20
@@ -41,7 +41,7 @@ async def claim(scene: Scene) -> PersistentVolumeClaim:
 
 async def claim_and_pod(scene: Scene, *, size: str = "1Mi", modes: tuple[str, ...] = ("ReadWriteOnce",)) -> Pod:
     await driver_object(scene, attachRequired=False)
-    await volume(scene, pv={"capacity": {"storage": size}, "accessModes": list(modes)})
+    await csi_volume(scene, pv={"capacity": {"storage": size}, "accessModes": list(modes)})
     await say(scene, {"capacity": {"storage": size}})
     return await scene.pod(volumes=CLAIM)
 

@@ -15,10 +15,10 @@ from sampan.api.types.core_v1 import ConfigMap, Pod, Secret, Volume
 from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding
 from sampan.kubelet.volumes import VolumeManager
 from sampan.kubelet.volumes.mounter import Mounter
-from sampan.machinery.certificates import make_ca
 from sampan.machinery.client import PatchType
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.copies import copy_of
+from sampan.machinery.pki.certificates import make_ca
 from sampan.runtimes.contract import RuntimeFailure
 from tests.eventually import eventually
 from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play

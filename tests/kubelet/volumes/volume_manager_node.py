@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json
-from sampan.api.types.core_v1 import Node, Pod, ServiceAccount
+from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.request.call import UserInfo
 from sampan.kubelet.objects import PodObjects
@@ -18,7 +18,7 @@ from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.kubelet.volumes import VolumeCallbacks, VolumeConfig, VolumeManager
 from sampan.kubelet.volumes.csi.registration import TYPE
 from sampan.kubelet.volumes.mounter import Mounter
-from sampan.machinery.client import Client, Selection
+from sampan.machinery.client import Client, PatchType, Selection
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
 from sampan.testing import Cluster
@@ -26,6 +26,7 @@ from sampan.testing import Cluster
 IS_ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="mounting needs root")
 
+CLAIM_VOLUME = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
 ALLOCATABLE = {"cpu": "2", "memory": "1Gi", "ephemeral-storage": "10Gi"}
 
 
@@ -73,7 +74,7 @@ class Scene:
         self.has_changed.set()
 
     async def warned(self) -> str:
-        """The next warning."""
+        """Wait for the next warning, and return its message."""
         await self.has_changed.wait()
         self.has_changed.clear()
         return self.events[-1][2]
@@ -82,10 +83,23 @@ class Scene:
         meta = {"name": name, "namespace": namespace}
         return await self.client.of(kind).create(json.from_value({"metadata": meta, **content}, kind))
 
+    async def bound_claim(self, **volume: Any) -> None:
+        """Create claim c and volume v, bound to each other; `volume` are fields of the volume's spec."""
+        access = {"accessModes": ["ReadWriteOnce"]}
+        mode = volume.get("volumeMode", "Filesystem")
+        claim = {**access, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "v", "volumeMode": mode}
+        created = await self.create(PersistentVolumeClaim, "c", spec={**claim, "storageClassName": ""})
+        ref = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": created.metadata.uid}
+        spec = {"capacity": {"storage": "1Gi"}, **access, "claimRef": ref, **volume}
+        await self.create(PersistentVolume, "v", "", spec=spec)
+        await self.client.of(PersistentVolumeClaim).patch(
+            "c", {"status": {"phase": "Bound"}}, "default", type=PatchType.MERGE, subresource="status"
+        )
+
     async def pod(
         self, name: str = "p", *, volumes: list[dict[str, Any]], mounts: list[dict[str, Any]] | None = None, **spec: Any
     ) -> Pod:
-        """On node n; each volume is mounted under its name unless told."""
+        """Create a pod on node n; by default each volume is mounted under its name."""
         mounts = mounts or [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes]
         container = {"name": "c", "image": "i", "volumeMounts": mounts}
         whole = {"nodeName": "n", "automountServiceAccountToken": False, "containers": [container]}
@@ -97,7 +111,7 @@ class Scene:
         return await self.client.of(Pod).create(json.from_value(value, Pod))
 
     async def wait_for_object(self, kind: type[Any], name: str, holds: Callable[[Any], bool]) -> None:
-        """Until the object is so."""
+        """Wait until `holds` is true of the object."""
         async with asyncio.timeout(60), self.client.of(kind).watch(Selection(fields=f"metadata.name={name}")) as events:
             async for batch in events:
                 if any(event.type != "BOOKMARK" and holds(event.object) for event in batch):

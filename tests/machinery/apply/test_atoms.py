@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sampan.api import schemas
-from sampan.api.schema import from_openapi
+from sampan.api.schema import schemas
+from sampan.api.schema.tree import from_openapi
 from sampan.machinery.apply.atoms import DEDUCED, MISSING, UNTYPED, Atom, of
 from sampan.machinery.apply.field_sets import reconciled, with_named_fields
 from tests.machinery.apply.widgets import SPEC, TEXT, keyed, record

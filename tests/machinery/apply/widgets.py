@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.resource import GroupVersionKind
-from sampan.api.schema import from_openapi
+from sampan.api.resources.resource import GroupVersionKind
+from sampan.api.schema.tree import from_openapi
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery.apply import Everything, Filter, MissingVersion
 from sampan.machinery.apply.atoms import Atom, of_kind

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sampan.api.schema import from_openapi
-from sampan.api.schemas import definition
+from sampan.api.schema.schemas import definition
+from sampan.api.schema.tree import from_openapi
 from sampan.machinery.cel import CelError, Environment
 from sampan.machinery.cel.schemas import declared_type
 

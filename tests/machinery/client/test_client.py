@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sampan.api.resource import GroupVersionKind, Resource
-from sampan.api.schema import Schema
+from sampan.api.resources.resource import GroupVersionKind, Resource
+from sampan.api.schema.tree import Schema
 from sampan.api.scheme import builtin_scheme
 from sampan.api.types.core_v1 import ConfigMap, Namespace, NamespaceCondition, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata

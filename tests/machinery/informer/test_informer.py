@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sampan.api import labels
+from sampan.api.selectors import labels
 from sampan.api.types.core_v1 import ConfigMap, Namespace
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference, PartialObjectMetadata
 from sampan.machinery import errors

@@ -49,3 +49,14 @@ async def echo_server() -> tuple[asyncio.Server, int]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     return server, server.sockets[0].getsockname()[1]
+
+
+def cut(data: bytes, sizes: list[int]) -> list[bytes]:
+    """Cuts `data` into pieces of these sizes, again and again until nothing is left."""
+    pieces: list[bytes] = []
+    at = 0
+    while at < len(data):
+        size = sizes[len(pieces) % len(sizes)]
+        pieces.append(data[at : at + size])
+        at += size
+    return pieces

@@ -7,15 +7,18 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sampan.machinery.multiplex import remote_command
 from sampan.machinery.multiplex import remote_command as command
 from sampan.machinery.multiplex.channels import V5, Channels
 from sampan.machinery.multiplex.handshake import Agreement
-from sampan.machinery.multiplex.remote_command import RemoteCommandOptions
+from sampan.machinery.multiplex.remote_command import RemoteCommandOptions, resizes
 from sampan.machinery.multiplex.spdy import SpdyConnection
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.wire import Wire
+from tests.input_cost import check_cost
 from tests.machinery.multiplex.pairs import wires
 
 
@@ -194,3 +197,20 @@ async def test_a_client_that_goes_ends_the_process() -> None:
         await ours.close()
         await task
     assert process.is_closed
+
+
+@given(st.text(max_size=100))
+def test_any_text_is_terminal_sizes_or_not(text: str) -> None:
+    sizes, rest = resizes(text)
+    assert all(0 < width < 65536 and 0 < height < 65536 for width, height in sizes)
+    assert len(rest) <= len(text)
+
+
+def test_terminal_sizes_one_after_the_other() -> None:
+    text = '{"Width":80,"Height":24}\n{"Width":1,"Height":2}{"Width":0,"Height":2}{"Wid'
+    assert resizes(text) == ([(80, 24), (1, 2)], '{"Wid')
+
+
+@pytest.mark.parametrize("text", ["1 " * 50_000, "[]" * 50_000, "[" * 100_000, "9" * 100_000, " " * 100_000])
+def test_no_text_is_expensive_as_terminal_sizes(text: str) -> None:
+    check_cost(lambda: resizes(text))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery import certificates
 from sampan.machinery.multiplex import wire
 from sampan.machinery.multiplex.wire import StreamWire
+from sampan.machinery.pki import certificates
 from tests import transports
 
 

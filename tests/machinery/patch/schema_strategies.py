@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sampan.api.schema import Schema
+from sampan.api.schema.tree import Schema
 
 WORDS = st.sampled_from(["x", "y", "z"])
 SCALARS = st.one_of(WORDS, st.integers(0, 2), st.booleans(), st.sampled_from([0.5, 1.0]))

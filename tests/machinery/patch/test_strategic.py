@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sampan.api import schemas
-from sampan.api.schema import Schema
+from sampan.api.schema import schemas
+from sampan.api.schema.tree import Schema
 from sampan.machinery import patch as p
 
 POD = schemas.definition("io.k8s.api.core.v1.Pod")

@@ -10,8 +10,8 @@ import dns.rcode
 from sampan.api.types.core_v1 import Service, ServicePort, ServiceSpec
 from sampan.api.types.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.machinery.metrics import Distribution
 from sampan.machinery.object_key import key_of
+from sampan.machinery.telemetry.metrics import Distribution
 from sampan.network.dns.config import ZoneConfig
 from sampan.network.dns.record_table import SERVICE_NAME_LABEL, RecordTable
 from sampan.network.dns.records import service_records, slice_records

@@ -16,9 +16,9 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.client import Client
 from sampan.machinery.clock import RealClock
 from sampan.machinery.copies import copy_of
-from sampan.machinery.flight_recorder import FlightRecorder, PodAddressTrace
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder, PodAddressTrace
 from sampan.network.dns.config import ZoneConfig
 from sampan.network.dns.record_table import RecordSource, RecordTable
 from tests.network.dns.objects import answer_texts, ask, endpoint, endpoint_slice, record_table, responder_of, service

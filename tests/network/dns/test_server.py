@@ -16,8 +16,8 @@ import dns.flags
 import dns.message
 
 from sampan.machinery.clock import RealClock
-from sampan.machinery.metrics import Metrics
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.dns.cluster_dns import KnownClients
 from sampan.network.dns.config import DnsServerConfig, ForwarderConfig
 from sampan.network.dns.forwarder import Forwarder
@@ -182,7 +182,7 @@ def test_one_client_does_not_occupy_all_forwarded_queries() -> None:
             upstream = UpstreamAddress("127.0.0.1", silent.getsockname()[1])
             async with serving(upstream, max_pending=4, max_pending_per_client=2) as served:
                 first = [asyncio.create_task(served.ask(f"n{number}.example.com")) for number in range(2)]
-                await eventually(lambda: served.server._pending.total() == 2)
+                await eventually(lambda: served.server._pending.total == 2)
                 assert answer_texts(await served.ask("n9.example.com")) == ["REFUSED"]
                 second = asyncio.create_task(served.ask("n9.example.com", address="::1"))
                 await eventually(lambda: served.server._pending["::1"] == 1)
@@ -288,6 +288,6 @@ def test_server_in_a_namespace_forwards_from_the_namespace_of_the_process(tmp_pa
 def _ask_from(lab: Lab, name: str) -> dns.message.Message:
     import dns.query
 
-    from sampan.machinery.network_namespace import in_network
+    from sampan.machinery.linux.network_namespace import in_network
 
     return in_network(lab.node, lambda: dns.query.udp(dns.message.make_query(name, "A"), OUTSIDE_IP, timeout=10))

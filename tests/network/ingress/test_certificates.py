@@ -14,8 +14,8 @@ from cryptography.x509.oid import NameOID
 
 from sampan.api.types.core_v1 import Secret
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.machinery.certificates import SigningRequest, issue, make_ca
 from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 from sampan.network.ingress.certificates import HostCertificates, UnusableSecret
 
 SECRET = NamespacedName("default", "tls")

@@ -24,7 +24,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, in_network
 from sampan.machinery.object_key import NamespacedName
 from sampan.network import netlink
 from sampan.network.http_port import bound_socket
@@ -37,9 +37,8 @@ from sampan.network.load_balancer.addresses import (
     pool_of,
     shared_addresses_for,
 )
-from sampan.network.load_balancer.placement import gateways
 from sampan.network.load_balancer.provider import AddressRoutes, EmbeddedLoadBalancers, LoadBalancerError, NoRoutes
-from sampan.network.load_balancer.routes import LoadBalancerRoutes, route_addresses
+from sampan.network.load_balancer.routes import LoadBalancerRoutes, gateways, route_addresses
 from sampan.network.proxy.services import IPV4, service_ports
 from tests.controllers.cluster import cluster
 from tests.eventually import eventually

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.network.mesh import kernel
+from sampan.network.mesh import config as mesh_config
 from sampan.network.mesh.config import (
     AUTO,
     NONE,
@@ -40,7 +40,7 @@ def test_tunnels_make_packets_smaller(backend: str, version: int, mtu: int) -> N
 
 @pytest.mark.parametrize("kinds", [{WIREGUARD, VXLAN}, {VXLAN}, set()])
 def test_auto_offers_what_the_kernel_has(kinds: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "can_create", lambda kind: kind in kinds)
+    monkeypatch.setattr(mesh_config, "can_create", lambda kind: kind in kinds)
     assert usable_backends(AUTO) == (ROUTES, *(kind for kind in (WIREGUARD, VXLAN) if kind in kinds))
     assert usable_backends(WIREGUARD) == ((WIREGUARD,) if WIREGUARD in kinds else ())
     assert usable_backends(NONE) == ()
@@ -49,7 +49,7 @@ def test_auto_offers_what_the_kernel_has(kinds: set[str], monkeypatch: pytest.Mo
 
 
 def test_a_distant_server_is_reached_by_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "can_create", lambda kind: kind == VXLAN)
+    monkeypatch.setattr(mesh_config, "can_create", lambda kind: kind == VXLAN)
     assert expected_backend(config(AUTO), is_near=False) == VXLAN
     assert is_in_subnet_of("10.0.0.9", ["10.0.0.1/24"])
     assert not is_in_subnet_of("10.0.1.9", ["10.0.0.1/24"])

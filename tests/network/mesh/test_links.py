@@ -10,9 +10,8 @@ from typing import TypeVar
 
 import pytest
 
-from sampan.machinery.network_namespace import in_network
-from sampan.network.mesh import kernel
-from sampan.network.mesh.config import ROUTES, VXLAN
+from sampan.machinery.linux.network_namespace import in_network
+from sampan.network.mesh.config import ROUTES, VXLAN, can_create
 from sampan.network.mesh.links import MeshLinks, has_leftovers, wireguard_settings
 from sampan.network.mesh.mesh_plan import Machine, MeshPlan, plan_mesh
 from tests.network.machines import Machines
@@ -75,9 +74,7 @@ def links_of(space: Path) -> list[str]:
     ("backend", "second"),
     [
         (ROUTES, "10.77.0.2/24"),
-        pytest.param(
-            VXLAN, "10.78.0.2/24", marks=pytest.mark.skipif(not kernel.can_create(VXLAN), reason="no vxlan here")
-        ),
+        pytest.param(VXLAN, "10.78.0.2/24", marks=pytest.mark.skipif(not can_create(VXLAN), reason="no vxlan here")),
     ],
 )
 def test_pods_of_two_machines_reach_each_other(machines: Machines, backend: str, second: str) -> None:
@@ -101,7 +98,7 @@ def test_pods_of_two_machines_reach_each_other(machines: Machines, backend: str,
         assert not in_network(space, lambda: has_leftovers("test"))
 
 
-@pytest.mark.skipif(not kernel.can_create(VXLAN), reason="no vxlan here")
+@pytest.mark.skipif(not can_create(VXLAN), reason="no vxlan here")
 def test_a_plan_without_peers_removes_the_tunnel(machines: Machines) -> None:
     a = machines.add("a", "10.77.0.1/24")
     first, second = machine("10.77.0.1/24", "10.200.0.0/24", VXLAN), machine("10.78.0.2/24", "10.200.1.0/24", VXLAN)

@@ -13,12 +13,11 @@ import pytest
 from sampan.api.types.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.network_namespace import NetworkNamespace, in_network, is_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, in_network, is_network
 from sampan.network import netlink
 from sampan.network.nodes import NodeAttachment, NodeBridge, NodeBridgeConfig, bridge_of_nodes, remove_bridge
-from sampan.network.nodes.addresses import host_addresses, ipv6_cidr, node_addresses
+from sampan.network.nodes.addresses import host_addresses, ipv6_cidr, named_namespace, node_addresses
 from sampan.network.nodes.host_bridge import NodeNetworkError
-from sampan.network.nodes.names import named_namespace
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.pods.nft import run_nft
 from tests.network.pods.lab import OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network, source_seen

@@ -14,11 +14,25 @@ from typing import TypeVar
 
 import pytest
 
-from sampan.machinery.network_namespace import in_network, loopback_up
+from sampan.machinery.linux.network_namespace import in_network, loopback_up
 from sampan.network.pods import unsupported_reason
 from sampan.runtimes.kernel import MS_BIND, mount, unmount
 
 needs_network = pytest.mark.skipif(bool(unsupported_reason()), reason=unsupported_reason() or "can")
+
+SCTP = 132
+"""The number of the protocol."""
+
+
+def _has_sctp() -> bool:
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, SCTP).close()
+    except OSError:
+        return False
+    return True
+
+
+needs_sctp = pytest.mark.skipif(not _has_sctp(), reason="the kernel has no SCTP")
 
 NODE_IP, OUTSIDE_IP = "192.0.2.1", "192.0.2.2"
 NODE_IP6, OUTSIDE_IP6 = "2001:db8::1", "2001:db8::2"

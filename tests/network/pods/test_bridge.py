@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork, unsupported_reason
 from sampan.network.pods.nft import run_nft
 from sampan.runtimes.config import PortMapping
@@ -22,16 +22,18 @@ from tests.network.pods.lab import (
     NODE_IP6,
     OUTSIDE_IP,
     OUTSIDE_IP6,
+    SCTP,
     Lab,
     listening,
     needs_network,
+    needs_sctp,
     source_seen,
 )
 
 pytestmark = needs_network
 
 DUAL = ["10.77.0.0/24", "fd77::/64"]
-UDP, SCTP = socket.SOCK_DGRAM, 132
+UDP = socket.SOCK_DGRAM
 
 
 @asynccontextmanager
@@ -46,14 +48,6 @@ async def network(lab: Lab, cidrs: Sequence[str] = DUAL, bridge: str = "tst0") -
 
 def port(host: int, to: int = 80, protocol: str = "TCP", ip: str = "") -> PortMapping:
     return PortMapping(protocol=protocol, container_port=to, host_port=host, host_ip=ip)
-
-
-def can_sctp() -> bool:
-    try:
-        socket.socket(socket.AF_INET, socket.SOCK_STREAM, SCTP).close()
-    except OSError:
-        return False
-    return True
 
 
 def test_pods_the_node_and_the_world_reach_each_other(lab: Lab) -> None:
@@ -202,7 +196,7 @@ def test_udp_goes_on_with_the_next_pod(lab: Lab) -> None:
     lab.run(main)
 
 
-@pytest.mark.skipif(not can_sctp(), reason="the kernel has no SCTP")
+@needs_sctp
 def test_host_ports_of_sctp(lab: Lab) -> None:
     pod = lab.space("one")
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from sampan.machinery.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import in_network
 from sampan.network.pods import links
 from sampan.network.pods.links import Links
 from tests.network.pods.lab import Lab, needs_network

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sampan.network.pods import rules
 from sampan.network.pods.nft import run_nft
-from sampan.network.pods.ports import Element, conflict, elements, port_errors
 from sampan.network.pods.records import HostPortMapping, PodNetworkRecord, host_port_mappings
+from sampan.network.pods.rules import Element, port_conflict, port_elements, port_errors
 from sampan.runtimes.config import PortMapping
 from tests.network.pods.lab import Lab, needs_network
 
@@ -42,7 +42,7 @@ def port(host: int, to: int = 80, protocol: str = "TCP", ip: str = "") -> PortMa
     ],
 )
 def test_host_ports_as_elements(mapping: PortMapping, expected: set[Element]) -> None:
-    all_elements = elements(record("a", mapping))
+    all_elements = port_elements(record("a", mapping))
     assert {element for element in all_elements if not element.set.startswith("own")} == expected
     assert {element.key for element in all_elements if element.set.startswith("own")} == {
         "10.1.0.2 . 10.1.0.2",
@@ -51,7 +51,7 @@ def test_host_ports_as_elements(mapping: PortMapping, expected: set[Element]) ->
 
 
 def test_a_pod_without_host_ports_needs_no_rules() -> None:
-    assert not elements(record("a", PortMapping(container_port=80, host_port=0)))
+    assert not port_elements(record("a", PortMapping(container_port=80, host_port=0)))
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_faulty_host_ports(mine: PortMapping, fault: str) -> None:
 
 def test_one_pod_for_a_port() -> None:
     others = [record("b", port(80), last=3), record("c", port(81, ip="192.0.2.1"), last=4)]
-    assert conflict(record("a", port(80)), others) == "host port tcp . 80 is in use by pod b"
-    assert conflict(record("a", port(81, ip="192.0.2.1")), others)
+    assert port_conflict(record("a", port(80)), others) == "host port tcp . 80 is in use by pod b"
+    assert port_conflict(record("a", port(81, ip="192.0.2.1")), others)
     for free in (port(80, protocol="UDP"), port(81, ip="192.0.2.2"), port(82)):
-        assert not conflict(record("a", free), others)
-    assert not conflict(record("b", port(80), last=3), others)
+        assert not port_conflict(record("a", free), others)
+    assert not port_conflict(record("b", port(80), last=3), others)
 
 
 PORTS = st.builds(
@@ -87,7 +87,7 @@ PORTS = st.builds(
 @given(st.lists(PORTS, max_size=8, unique_by=lambda p: (p.protocol, p.host_port)), st.integers())
 def test_the_same_network_has_the_same_text(ports: list[HostPortMapping], seed: int) -> None:
     of = PodNetworkRecord(uid="a", link="l", namespace="n", addresses=("10.1.0.2/24", "fd01::2/64"), ports=tuple(ports))
-    in_order = list(elements(of))
+    in_order = list(port_elements(of))
     other = random.Random(seed).sample(in_order, len(in_order))
     turned = rules.Rules(bridge="tst0", pods=NETWORKS[::-1], cluster=RULES.cluster)
     assert rules.table_text(RULES, in_order) == rules.table_text(turned, other)
@@ -97,7 +97,7 @@ def test_the_same_network_has_the_same_text(ports: list[HostPortMapping], seed: 
 @pytest.mark.parametrize("sees_bridged", [True, False])
 def test_nft_takes_the_text_again_and_again(lab: Lab, sees_bridged: bool) -> None:
     pod_elements = list(
-        elements(record("a", port(80), port(80, protocol="UDP"), port(81, protocol="SCTP", ip="192.0.2.1")))
+        port_elements(record("a", port(80), port(80, protocol="UDP"), port(81, protocol="SCTP", ip="192.0.2.1")))
     )
     pod_rules = rules.Rules(bridge="tst0", pods=NETWORKS, sees_bridged=sees_bridged)
 

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from sampan.api.types.core_v1 import Container, Namespace, Pod, PodSpec
+from sampan.api.limits import NETWORK_POLICY_PEERS
+from sampan.api.types.core_v1 import Container, Event, Namespace, Pod, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.api.types.networking_v1 import NetworkPolicy, NetworkPolicySpec
-from sampan.machinery.client import Client
+from sampan.api.types.networking_v1 import NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPort, NetworkPolicySpec
+from sampan.machinery.client import Client, PatchType, ResourceClient, Selection
 from sampan.machinery.client.codecs import resource_of
 from sampan.machinery.clock import RealClock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, in_network
 from sampan.network.nft import run_nft
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.policy import NetworkPolicyAgent, PolicyConfig
@@ -218,6 +219,35 @@ def test_no_packet_before_the_informers_know_the_pod(lab: Lab, monkeypatch: pyte
                     return before, _received(server)
 
     assert lab.run(main) == (0, 0)
+
+
+def test_a_policy_above_the_limit_has_one_event(lab: Lab) -> None:
+    """The event is not repeated by a change of the labels; a policy below the limit has none."""
+
+    async def main() -> list[tuple[str, str, str, int]]:
+        async with node_of(lab) as node, running(node):
+            policies = node.client.of(NetworkPolicy)
+            ports = [NetworkPolicyPort(port=1 + number) for number in range(NETWORK_POLICY_PEERS + 1)]
+            spec = NetworkPolicySpec(ingress=[NetworkPolicyIngressRule(ports=ports)], policyTypes=["Ingress"])
+            meta = ObjectMeta(name="large", namespace="x")
+            await node.create_policy("small")
+            await policies.create(NetworkPolicy(metadata=meta, spec=spec))
+            events = node.client.of(Event)
+            await eventually(lambda: _has_event(events, "large"))
+            await policies.patch("large", {"metadata": {"labels": {"a": "b"}}}, "x", type=PatchType.MERGE)
+            grown = {"spec": {"ingress": [{"ports": [{"port": port.port} for port in ports]}]}}
+            await policies.patch("small", grown, "x", type=PatchType.MERGE)
+            await eventually(lambda: _has_event(events, "small"))
+            items = (await events.list_all(Selection(namespace="x"))).items
+            return [(item.involvedObject.name, item.type, item.reason, item.count) for item in items]
+
+    expected = [(name, "Warning", "NetworkPolicyTooLarge", 1) for name in ("large", "small")]
+    assert lab.run(main) == expected
+
+
+async def _has_event(events: ResourceClient[Event], policy: str) -> bool:
+    page = await events.list_all(Selection(namespace="x"))
+    return any(item.involvedObject.name == policy for item in page.items)
 
 
 def rules_of(lab: Lab) -> bytes:

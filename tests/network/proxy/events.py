@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sampan.machinery.events.recorder import EventRecorder, reference
+from sampan.machinery.events import EventRecorder, reference
 
 
 class KeptEvents(EventRecorder):

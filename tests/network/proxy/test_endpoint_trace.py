@@ -8,9 +8,9 @@ from sampan.api.types.core_v1 import ObjectReference
 from sampan.api.types.discovery_v1 import Endpoint, EndpointSlice
 from sampan.machinery.client import Client
 from sampan.machinery.clock import RealClock
-from sampan.machinery.flight_recorder import FlightRecorder, PodAddressTrace
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import key_of
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder, PodAddressTrace
 from sampan.network.proxy.endpoint_trace import EndpointTrace
 from sampan.network.proxy.tracker import ServiceTracker
 from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, service

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, in_network
 from sampan.network.nft import run_nft
 from sampan.network.proxy.firewall import COMMENT, ServiceForwardRules, accept_rules, keep_forward_rules
 from tests.eventually import eventually

@@ -17,9 +17,9 @@ from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.machinery.client import Client
 from sampan.machinery.clock import RealClock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.metrics import Metrics
-from sampan.machinery.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, in_network
 from sampan.machinery.object_key import NamespacedName
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.nft import run_nft
 from sampan.network.proxy.configuration import KubeProxyConfiguration, with_defaults
 from sampan.network.proxy.nftables.table_sync import remove_tables
@@ -28,9 +28,9 @@ from sampan.network.proxy.tracker import ServiceChange
 from tests.controllers.cluster import cluster
 from tests.eventually import eventually
 from tests.network.pods.lab import NODE_IP, NODE_IP6, OUTSIDE_IP, Lab, listening, needs_network
+from tests.network.proxy.conversation import reply, talk
 from tests.network.proxy.events import KeptEvents
 from tests.network.proxy.objects import NODE, OTHER_NODE, endpoint, endpoint_slice, port, service
-from tests.network.proxy.userspace.test_localhost_ports import reply, talk
 
 pytestmark = needs_network
 

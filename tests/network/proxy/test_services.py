@@ -8,7 +8,6 @@ import pytest
 from sampan.api.limits import SERVICE_ADDRESS_PORTS, SERVICE_ENDPOINT_PORTS
 from sampan.api.types.core_v1 import LoadBalancerIngress
 from sampan.api.types.discovery_v1 import EndpointPort
-from sampan.network.proxy.service_resolution import ResolvedService, resolve
 from sampan.network.proxy.services import (
     HEADLESS,
     IPV4,
@@ -21,6 +20,7 @@ from sampan.network.proxy.services import (
     service_of_slice,
     service_ports,
 )
+from sampan.network.proxy.tracker import ResolvedService, resolve
 from tests.input_cost import is_quick
 from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, port, service
 

@@ -16,7 +16,7 @@ from sampan.runtimes.config import (
     Security,
 )
 from sampan.runtimes.contract import ContainerUser
-from sampan.runtimes.cri import conversions
+from sampan.runtimes.cri import messages
 from sampan.runtimes.cri.client import load
 from sampan.runtimes.cri.messages import container_message, new_limits, sandbox_message
 
@@ -113,9 +113,9 @@ def test_a_status() -> None:
         reason="OOMKilled",
         user=cri.ContainerUser(linux=cri.LinuxContainerUser(uid=1, gid=2, supplemental_groups=[2, 3])),
     )
-    container = conversions.container(status, "s")
+    container = messages.container(status, "s")
     assert container.user == ContainerUser(1, 2, (2, 3))
-    assert conversions.container(cri.ContainerStatus(id="1"), "s").user is None
+    assert messages.container(cri.ContainerStatus(id="1"), "s").user is None
     assert (container.state, container.attempt, container.exit_code, container.reason) == (
         contract.EXITED,
         4,
@@ -129,12 +129,12 @@ def test_a_status() -> None:
         "s",
     )
     both = cri.PodSandboxNetworkStatus(ip="10.0.0.2", additional_ips=[cri.PodIP(ip="fd00::2")])
-    assert list(conversions.sandbox(cri.PodSandboxStatus(id="s", network=both)).ips) == ["10.0.0.2", "fd00::2"]
-    assert not conversions.sandbox(cri.PodSandbox(id="s", state="SANDBOX_NOTREADY")).is_ready
+    assert list(messages.sandbox(cri.PodSandboxStatus(id="s", network=both)).ips) == ["10.0.0.2", "fd00::2"]
+    assert not messages.sandbox(cri.PodSandbox(id="s", state="SANDBOX_NOTREADY")).is_ready
 
 
 def test_an_images_user() -> None:
     cri = load()
-    assert conversions.image(cri.Image(id="i", uid=cri.Int64Value(value=0))).user == "0"
-    assert conversions.image(cri.Image(id="i", username="app")).user == "app"
-    assert conversions.image(cri.Image(id="i")).user == ""
+    assert messages.image(cri.Image(id="i", uid=cri.Int64Value(value=0))).user == "0"
+    assert messages.image(cri.Image(id="i", username="app")).user == "app"
+    assert messages.image(cri.Image(id="i")).user == ""

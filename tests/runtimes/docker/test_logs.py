@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sampan.runtimes.contract import STDERR, STDOUT
 from sampan.runtimes.docker.logs import Entries, LogEntry, LogFile, line
-from sampan.runtimes.streams import STDERR, STDOUT
 
 TIMES = [f"2026-01-02T03:04:05.{number:09d}Z" for number in range(10)]
 LARGEST = 16 << 10

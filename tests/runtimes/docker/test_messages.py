@@ -1,4 +1,4 @@
-"""What the Docker Engine is told, and how its answers read."""
+"""Requests to the Docker Engine, and how its responses are read."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,8 @@ import pytest
 
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig, Namespaces, PortMapping, Profile, Resources, SandboxConfig, Security
-from sampan.runtimes.contract import ContainerUser
-from sampan.runtimes.docker import conversions, messages
+from sampan.runtimes.contract import ContainerUser, RuntimeFailure
+from sampan.runtimes.docker import messages
 
 POD = SandboxConfig(
     uid="u",
@@ -94,7 +94,7 @@ def test_a_state() -> None:
         },
         "Config": {"Labels": {"io.kubernetes.container.name": "c", "sampan.dev/attempt": "3"}},
     }
-    container = conversions.container(inspected)
+    container = messages.container(inspected)
     assert (container.name, container.attempt, container.state, container.reason) == (
         "c",
         3,
@@ -115,7 +115,7 @@ def test_whom_it_runs_as(user: str, known: ContainerUser | None) -> None:
         "Config": {"User": user},
         "HostConfig": {"GroupAdd": ["9", "8"]},
     }
-    assert conversions.container(inspected).user == known
+    assert messages.container(inspected).user == known
 
 
 def test_use() -> None:
@@ -124,5 +124,17 @@ def test_use() -> None:
         "memory_stats": {"usage": 100, "stats": {"total_inactive_file": 30, "total_rss": 50}},
         "pids_stats": {"current": 4},
     }
-    usage = conversions.usage("c", stats, 0.5)
+    usage = messages.usage("c", stats, 0.5)
     assert (usage.cpu_s, usage.memory_bytes, usage.memory_rss_bytes, usage.processes) == (2.0, 70, 50, 4)
+
+
+def test_layers_come_from_the_overlay2_driver() -> None:
+    data = {"UpperDir": "/o/3/diff", "LowerDir": "/o/2/diff:/o/1/diff"}
+    assert _layers("overlay2", data) == [Path("/o/1/diff"), Path("/o/2/diff"), Path("/o/3/diff")]
+    assert _layers("overlay2", {"UpperDir": "/o/1/diff"}) == [Path("/o/1/diff")]
+    with pytest.raises(RuntimeFailure, match="the storage driver overlay2"):
+        _layers("btrfs", {})
+
+
+def _layers(driver: str, data: dict[str, str]) -> Any:
+    return messages.layers({"GraphDriver": {"Name": driver, "Data": data}})

@@ -73,6 +73,37 @@ def described(data: bytes) -> dict[str, Any]:
     return {"digest": digest(data), "size": len(data)}
 
 
+def with_diff_ids(image: MadeImage, *diff_ids: str) -> MadeImage:
+    """The image with a configuration that names other layers."""
+    config = json.loads(image.config)
+    config["rootfs"]["diff_ids"] = list(diff_ids)
+    return with_config(image, config)
+
+
+def with_config(image: MadeImage, config: dict[str, Any]) -> MadeImage:
+    image.config = json.dumps(config).encode()
+    manifest = json.loads(image.manifest)
+    manifest["config"] |= described(image.config)
+    image.manifest = json.dumps(manifest).encode()
+    image.digest, image.id = digest(image.manifest), digest(image.config)
+    image.blobs |= {image.digest: image.manifest, image.id: image.config}
+    return image
+
+
+def busybox_with(files: Files, **config: Any) -> MadeImage:
+    program = Path("/bin/busybox").read_bytes()
+    whole: Files = {"bin": None, "etc": None, "bin/busybox": program}
+    whole |= {f"bin/{name}": "busybox" for name in ("sh", "id", "cat", "ls", "echo")}
+    return MadeImage(whole | files, pack=bytes, **{"Env": ["PATH=/bin"], **config})
+
+
+def special(name: str, kind: bytes) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.mode = kind, 0o644
+    member.devmajor, member.devminor = 10, 130
+    return member
+
+
 def index_of(*images: MadeImage, architectures: tuple[str, ...] = ("amd64",)) -> bytes:
     rows = [
         {

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from sampan.runtimes.contract import STDERR, STDOUT, collected
 from sampan.runtimes.monitor.client import MonitorClient, MonitorError
 from sampan.runtimes.monitor.logs import LogWriter
 from sampan.runtimes.monitor.protocol import MonitorFrames, frame
-from sampan.runtimes.streams import STDERR, STDOUT, collected
 from tests.eventually import eventually
 
 LINE = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr) ([FP]) (.*)")

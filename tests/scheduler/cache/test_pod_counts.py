@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.api.label_selector import selector_of
-from sampan.api.labels import NOTHING, Selector
+from sampan.api.selectors.label_selector import selector_of
+from sampan.api.selectors.labels import NOTHING, Selector
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.scheduler.cache.label_groups import LabelGroup, PodClass, PodSelector

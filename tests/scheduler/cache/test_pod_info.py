@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.api import quantity
 from sampan.api.types.core_v1 import (
     Container,
     ContainerStatus,
@@ -17,6 +16,7 @@ from sampan.api.types.core_v1 import (
     ResourceRequirements,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import quantity
 from sampan.scheduler.cache.pod_info import PodInfoTable, spec_with_occupied_resources
 from tests.scheduler.running_scheduler import NAMESPACE, running
 

@@ -5,8 +5,8 @@ from fractions import Fraction
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
-from sampan.api.quantity import parse
 from sampan.api.types.resource_v1 import Device, ResourceClaim
+from sampan.api.values.quantity import parse
 from tests.scheduler.devices.device_world import DRIVER
 
 MOST = 32

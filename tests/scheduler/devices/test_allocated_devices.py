@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from sampan.api.quantity import parse
 from sampan.api.types.resource_v1 import ResourceClaim
+from sampan.api.values.quantity import parse
 from sampan.scheduler.devices.pools import DeviceId, PoolId
 from tests.scheduler.devices.device_world import DRIVER, World, claim, having, result
 

@@ -1,4 +1,4 @@
-"""Nothing holds the loop while many nodes with devices are looked at; and what is found out by turns is right."""
+"""Allocating devices on many nodes never blocks the event loop for long, and follows changes meanwhile."""
 
 import asyncio
 import gc
@@ -20,7 +20,7 @@ from sampan.scheduler.plugins.dynamic_resources import DynamicResources
 from sampan.scheduler.simulation import Simulation
 from sampan.testing import builders
 from tests.scheduler.devices.device_world import CLASS, DRIVER, cel, claim, device, exactly, having, result, slice_of
-from tests.scheduler.test_event_loop_latency import LONGEST_S, longest_hold
+from tests.scheduler.event_loop_hold import LONGEST_S, longest_hold
 
 NODES = 600
 
@@ -52,7 +52,7 @@ def wanting(simulation: Simulation, expression: str = f'device.attributes["{DRIV
     return pod
 
 
-def test_others_have_their_turn() -> None:
+def test_allocation_on_many_nodes_does_not_block_the_event_loop() -> None:
     async def main() -> float:
         simulation = cluster()
         cycle = simulation.cycle(wanting(simulation))
@@ -72,7 +72,7 @@ def test_others_have_their_turn() -> None:
     assert asyncio.run(main()) < LONGEST_S
 
 
-async def test_what_changes_meanwhile_is_seen() -> None:
+async def test_changes_during_an_allocation_are_followed() -> None:
     """Devices are taken while nodes are looked at: of those that were looked at, and of those that were not."""
 
     simulation = cluster()
@@ -94,7 +94,7 @@ async def test_what_changes_meanwhile_is_seen() -> None:
     assert refused == set(gone)
 
 
-def test_a_large_pool_is_looked_at_a_part_at_a_time() -> None:
+def test_a_large_pool_is_read_in_parts() -> None:
     simulation = Simulation()
     simulation.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "10"})))
     put(simulation, slice_of([device(f"d{at}", link=at) for at in range(400)]))
@@ -155,7 +155,7 @@ def test_selectors_that_take_long_do_not_hold_the_loop(expression: str) -> None:
     assert min(asyncio.run(main()) for _ in range(3)) < LONGEST_S
 
 
-def test_a_device_remembers_but_so_many_expressions() -> None:
+def test_a_device_caches_a_bounded_number_of_expressions() -> None:
     offered = slice_of([device("d0", link=1)])
     candidate = CandidateDevice(next(offers(offered)), offered.spec.devices[0])
     selectors = DeviceSelectors()
@@ -166,7 +166,7 @@ def test_a_device_remembers_but_so_many_expressions() -> None:
     assert len(candidate.matched) < 100
 
 
-def test_pools_that_change_often_are_not_remembered_as_they_were() -> None:
+def test_old_generations_of_a_pool_are_not_cached() -> None:
     simulation = Simulation()
     simulation.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "10"})))
     put(simulation, slice_of([device(f"d{at}", link=at) for at in range(4)]))

@@ -16,8 +16,8 @@ from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
 from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, ProfileConfig, SchedulerConfig
 from sampan.scheduler.framework.contract import Code, CycleState, Handle, PluginScope, Status
+from tests.scheduler.devices.device_cluster import add_nodes_with_devices, named_claim, pod_with_claims
 from tests.scheduler.devices.device_world import DRIVER, device, exactly, slice_of
-from tests.scheduler.plugins.test_dynamic_resources import named, stocked, using
 from tests.scheduler.running_scheduler import NAMESPACE, Running, running
 
 
@@ -70,16 +70,16 @@ async def with_late_devices(cluster: Running) -> None:
     await client.of(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="gpu")))
     late = device("d0", bindingConditions=["ready"], bindingFailureConditions=["failed"], bindsToNode=True)
     await client.of(ResourceSlice).create(slice_of([late], node="b", pool="b"))
-    await client.of(ResourceClaim).create(named("one", exactly("r")))
-    await cluster.create(using(cluster, "p", "one"))
+    await client.of(ResourceClaim).create(named_claim("one", exactly("r")))
+    await cluster.create(pod_with_claims(cluster, "p", "one"))
     await cluster.settle()
 
 
 async def test_a_failed_binding_leaves_nothing_behind() -> None:
     async with running(failing(1)) as cluster:
-        await stocked(cluster)
-        await cluster.cluster.client.of(ResourceClaim).create(named("one", exactly("r")))
-        await cluster.create(using(cluster, "p", "one"))
+        await add_nodes_with_devices(cluster)
+        await cluster.cluster.client.of(ResourceClaim).create(named_claim("one", exactly("r")))
+        await cluster.create(pod_with_claims(cluster, "p", "one"))
         assert await cluster.where("p") == [""]
         claim = await the_claim(cluster)
         assert claim.status.reservedFor == []
@@ -247,7 +247,7 @@ async def test_a_claim_that_an_earlier_scheduler_left_is_removed() -> None:
         await client.of(Node).patch("b", {"spec": {"unschedulable": True}}, type=PatchType.MERGE)
         pod = await cluster.create(asking(cluster, "p", "1"))
         await cluster.settle()
-        left = named("left", exactly("r"))
+        left = named_claim("left", exactly("r"))
         left.metadata.annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
         owner: Any = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod.metadata.uid, "controller": True}
         await client.of(ResourceClaim).create(left)
@@ -274,8 +274,8 @@ async def test_parts_of_one_device() -> None:
         await client.of(ResourceSlice).create(slice_of([nic], node="a", pool="a"))
         for name, amount in (("p", "6G"), ("q", "4G"), ("r", "1G")):
             requirements = CapacityRequirements(requests={"bandwidth": amount})
-            await client.of(ResourceClaim).create(named(name, exactly("r", capacity=requirements)))
-            await cluster.create(using(cluster, name, name))
+            await client.of(ResourceClaim).create(named_claim(name, exactly("r", capacity=requirements)))
+            await cluster.create(pod_with_claims(cluster, name, name))
             await cluster.settle()
         assert await cluster.where("p", "q", "r") == ["a", "a", ""]
         results = []
@@ -293,10 +293,10 @@ async def test_profiles_share_the_devices() -> None:
 
     profiles = (ProfileConfig(), ProfileConfig(scheduler_name="other"))
     async with running(SchedulerConfig(profiles=profiles)) as cluster:
-        await stocked(cluster)
+        await add_nodes_with_devices(cluster)
         for name, scheduler in (("p", "default-scheduler"), ("q", "other"), ("r", "default-scheduler")):
-            await cluster.cluster.client.of(ResourceClaim).create(named(name, exactly("r")))
-            pod = using(cluster, name, name)
+            await cluster.cluster.client.of(ResourceClaim).create(named_claim(name, exactly("r")))
+            pod = pod_with_claims(cluster, name, name)
             pod.spec.schedulerName = scheduler
             await cluster.create(pod)
         assert sorted(await cluster.where("p", "q", "r")) == ["", "b", "b"]

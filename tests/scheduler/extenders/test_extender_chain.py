@@ -14,7 +14,7 @@ import pytest
 from sampan.api.types.core_v1 import Node, Pod, ResourceRequirements
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.scheduling_v1 import PriorityClass
-from sampan.machinery import certificates
+from sampan.machinery.pki import certificates
 from sampan.scheduler.config import SchedulerConfig
 from sampan.scheduler.config.config_file import API_VERSION, KIND, ConfigError, parse_config
 from sampan.scheduler.explain.explain import explain

@@ -1,45 +1,24 @@
 """Pods with resource claims: devices are written to the claims before the pod is bound."""
 
-from typing import Any
-
-from sampan.api.types.core_v1 import Pod, PodResourceClaim
+from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.api.types.resource_v1 import DeviceClass, DeviceClassSpec, ResourceClaim, ResourceSlice
+from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from sampan.machinery.client import Delete
 from sampan.machinery.copies import copy_of
-from tests.scheduler.devices.device_world import DRIVER, cel, claim, device, exactly, slice_of
-from tests.scheduler.running_scheduler import NAMESPACE, Running, running
-
-
-def named(name: str, *requests: Any) -> ResourceClaim:
-    new_claim = claim(*requests)
-    new_claim.metadata = ObjectMeta(name=name, namespace=NAMESPACE)
-    return new_claim
-
-
-def using(cluster: Running, name: str, *claims: str) -> Pod:
-    pod = cluster.pod(name)
-    pod.spec.resourceClaims = [PodResourceClaim(name=claim, resourceClaimName=claim) for claim in claims]
-    return pod
-
-
-async def stocked(cluster: Running) -> None:
-    """Two nodes; b has two devices."""
-    client = cluster.cluster.client
-    for name in ("a", "b"):
-        await cluster.node(name)
-    spec = DeviceClassSpec(selectors=cel(f'device.driver == "{DRIVER}"'))
-    await client.of(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="gpu"), spec=spec))
-    await client.of(ResourceSlice).create(slice_of([device("d0", "a"), device("d1", "b")], node="b", pool="b"))
+from tests.scheduler.devices.device_cluster import add_nodes_with_devices, named_claim, pod_with_claims
+from tests.scheduler.devices.device_world import DRIVER, cel, device, exactly, slice_of
+from tests.scheduler.running_scheduler import NAMESPACE, running
 
 
 async def test_devices_are_allocated_reserved_and_free_again() -> None:
     async with running() as cluster:
-        await stocked(cluster)
+        await add_nodes_with_devices(cluster)
         client = cluster.cluster.client
         claims = client.of(ResourceClaim)
-        await claims.create(named("one", exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].model == "b"'))))
-        pod = await cluster.create(using(cluster, "p", "one"))
+        await claims.create(
+            named_claim("one", exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].model == "b"')))
+        )
+        pod = await cluster.create(pod_with_claims(cluster, "p", "one"))
         assert await cluster.where("p") == ["b"]
         claim = await claims.get("one", NAMESPACE)
         assert claim.metadata.finalizers == ["resource.kubernetes.io/delete-protection"]
@@ -52,8 +31,8 @@ async def test_devices_are_allocated_reserved_and_free_again() -> None:
         assert [(consumer.resource, consumer.name, consumer.uid) for consumer in claim.status.reservedFor] == [
             ("pods", "p", pod.metadata.uid)
         ]
-        await claims.create(named("two", exactly("r", 2)))
-        await cluster.create(using(cluster, "q", "two"))
+        await claims.create(named_claim("two", exactly("r", 2)))
+        await cluster.create(pod_with_claims(cluster, "q", "two"))
         assert await cluster.where("q") == [""]
         message = (await cluster.condition("q")).message
         assert message.startswith(
@@ -69,14 +48,14 @@ async def test_devices_are_allocated_reserved_and_free_again() -> None:
 
 async def test_what_a_pod_waits_for() -> None:
     async with running() as cluster:
-        await stocked(cluster)
+        await add_nodes_with_devices(cluster)
         client = cluster.cluster.client
-        pod = await cluster.create(using(cluster, "p", "late"))
+        pod = await cluster.create(pod_with_claims(cluster, "p", "late"))
         await cluster.settle()
         queued = cluster.scheduler.queue.get(pod.metadata.uid)
         assert queued is not None
         assert queued.gate_message == 'could not find ResourceClaim "default/late"'
-        other = named("late", exactly("r"))
+        other = named_claim("late", exactly("r"))
         other.spec.devices.requests[0].exactly.deviceClassName = "later"  # type: ignore[index,union-attr]
         await client.of(ResourceClaim).create(other)
         await cluster.settle()
@@ -91,16 +70,16 @@ async def test_a_claim_whose_devices_are_elsewhere_is_given_back() -> None:
     """A pod that may only go to a node without them, and nobody else has the claim."""
 
     async with running() as cluster:
-        await stocked(cluster)
+        await add_nodes_with_devices(cluster)
         client = cluster.cluster.client
-        await client.of(ResourceClaim).create(named("one", exactly("r")))
-        await cluster.create(using(cluster, "p", "one"))
+        await client.of(ResourceClaim).create(named_claim("one", exactly("r")))
+        await cluster.create(pod_with_claims(cluster, "p", "one"))
         assert await cluster.where("p") == ["b"]
         await client.of(Pod).delete("p", NAMESPACE, options=Delete(grace_period_s=0))
         unreserved = copy_of(await client.of(ResourceClaim).get("one", NAMESPACE))
         unreserved.status.reservedFor = []
         await client.of(ResourceClaim).update_status(unreserved)
-        bound = using(cluster, "q", "one")
+        bound = pod_with_claims(cluster, "q", "one")
         bound.spec.nodeSelector = {"kubernetes.io/hostname": "a"}
         await client.of(ResourceSlice).create(slice_of([device("e0")], node="a", pool="a"))
         await cluster.create(bound)

@@ -8,11 +8,10 @@ from sampan.api.types.core_v1 import Pod, PodResourceClaim, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
 from sampan.machinery.copies import copy_of
-from sampan.machinery.object_key import key_of
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource
 from sampan.scheduler.simulation import Simulation
 from tests.scheduler.devices.device_world import claim, exactly, having, result
-from tests.scheduler.random_clusters import plugin_of
+from tests.scheduler.random_clusters import fill_informers, plugin_of
 
 CLAIM = EventResource.RESOURCE_CLAIM
 
@@ -26,10 +25,7 @@ def waiting(simulation: Simulation, *claims: str) -> Any:
 def wakes(action: ActionType, old: ResourceClaim | None, new: ResourceClaim | None, *claims: str) -> bool:
     """Whether the change wakes a pod with these claims; those that there are: one called "own", and the changed."""
     simulation = Simulation()
-    informer = simulation.handle.informers.of(ResourceClaim)
-    for stored in (claim(exactly("r"), name="own"), new):
-        if stored is not None:
-            informer._put(key_of(stored), stored)
+    fill_informers(simulation, *(stored for stored in (claim(exactly("r"), name="own"), new) if stored is not None))
     hints = dict(plugin_of(simulation, "DynamicResources").events_to_register())
     hint: Any = hints[ClusterEvent(CLAIM, action)]
     return bool(hint(waiting(simulation, *claims), old, new))

@@ -1,3 +1,4 @@
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -5,8 +6,18 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from sampan.storage.cacher import InvalidVersion, Options, defaulted, validate_options
-from sampan.storage.cacher.list_options import ReadVersion, VersionRule, parse_version, wanted_of_get, wanted_of_list
+from sampan.storage.cacher import InvalidContinue, InvalidVersion, Options, defaulted, validate_options
+from sampan.storage.cacher.list_options import (
+    PRESENT,
+    ReadVersion,
+    VersionRule,
+    decode_continue,
+    encode_continue,
+    encode_continue_start,
+    parse_version,
+    wanted_of_get,
+    wanted_of_list,
+)
 
 INVALID = 'resourceVersion: Invalid value: "{0}": strconv.ParseUint: parsing "{0}": {1}'
 
@@ -93,3 +104,64 @@ def test_errors_are_those_that_were_recorded(shared_dir: Path, recording: str) -
         assert [(fault.field, fault.type, fault.body) for fault in errors] == expected, step["name"]
         refused += bool(errors)
     assert refused or recording == "watch-stream-list"
+
+
+SCOPE = "/registry/pods/default/"
+
+
+def encode_token(**fields: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(fields).encode()).rstrip(b"=").decode()
+
+
+def test_a_continue_token_is_that_of_the_real_server() -> None:
+    token = encode_continue(SCOPE + "b", SCOPE, 12)
+    assert json.loads(base64.urlsafe_b64decode(token + "==")) == {"v": "meta.k8s.io/v1", "rv": 12, "start": "b\0"}
+    assert decode_continue(token, SCOPE) == (SCOPE + "b\0", 12)
+
+
+def test_over_all_namespaces_a_continue_token_has_the_namespace() -> None:
+    token = encode_continue(SCOPE + "b", "/registry/pods/", 12)
+    assert decode_continue(token, "/registry/pods/") == (SCOPE + "b\0", 12)
+
+
+def test_a_list_goes_on_at_the_present_with_a_negative_version() -> None:
+    token = encode_continue_start(SCOPE + "b\0", SCOPE, PRESENT)
+    assert decode_continue(token, SCOPE) == (SCOPE + "b\0", -1)
+
+
+V1 = "meta.k8s.io/v1"
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ("garbage", ": invalid character '\\u0081' looking for beginning of value"),
+        (
+            encode_token(v="meta.k8s.io/v2", rv=1, start="a"),
+            ": server does not recognize this encoded version meta.k8s.io/v2",
+        ),
+        (encode_token(v=V1, rv=0, start="a"), f": incorrect encoded start resourceVersion (version {V1})"),
+        (encode_token(v=V1, start="a"), f": incorrect encoded start resourceVersion (version {V1})"),
+        (encode_token(v=V1, rv=5, start=""), f": encoded start key empty (version {V1})"),
+        (encode_token(v=V1, rv=5, start="../secrets/x"), ": ../secrets/x"),
+        (encode_token(v=V1, rv=5, start="a/../../b"), ": a/../../b"),
+        (encode_token(v=V1, rv=5, start="a//b"), ": a//b"),
+        (encode_token(v=V1, rv=5, start="//b"), ": //b"),
+        ("ab!d", ": illegal base64 data at input byte 2"),
+        ("abcde", ": illegal base64 data at input byte 4"),
+        ("eyJ2Ijo", ": unexpected end of JSON input"),
+        ("Z2FyYmFnZQ", ": invalid character 'g' looking for beginning of value"),
+    ],
+)
+def test_errors_of_continue_tokens_are_those_of_the_real_server(bad: str, why: str) -> None:
+    with pytest.raises(InvalidContinue) as fault:
+        decode_continue(bad, SCOPE)
+    assert str(fault.value) == "invalid continue token: continue key is not valid" + why
+
+
+@pytest.mark.parametrize(
+    "bad", [encode_token(v=V1, rv="5", start="a"), encode_token(v=V1, rv=5, start=["a"]), "W10", "MTI"]
+)
+def test_continue_tokens_of_other_types_are_refused(bad: str) -> None:
+    with pytest.raises(InvalidContinue, match=r"^invalid continue token: continue key is not valid: "):
+        decode_continue(bad, SCOPE)

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.storage.backend import StoreEvent
-from sampan.storage.etcd.client import has_ordered_progress
+from sampan.storage.etcd.client import FailureKind, classify, has_ordered_progress
 from sampan.storage.etcd.endpoints import parse_url
-from sampan.storage.etcd.errors import FailureKind, classify
 from sampan.storage.etcd.feed import EventLog, WatchRoutes
 from sampan.storage.etcd.wire import Keys, end_of_prefix
 from sampan.storage.etcd.writer import WriteFate, WriteOutcome, WriteRequest, determine_result

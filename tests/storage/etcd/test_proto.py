@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet  # type: ignore[import-untyped]
 
-from sampan.machinery.proto.parser import parse
+from sampan.machinery.proto import parse
 from sampan.storage.etcd.proto import load
 
 PROTO = Path(str(importlib.resources.files("sampan.storage.etcd.proto") / "etcd.proto"))

@@ -12,11 +12,12 @@ from typing import Any
 
 from msgspec import Raw, json
 
-from sampan.api import limits, quantity, times
+from sampan.api import limits
 from sampan.api.codec.errors import DecodeError
 from sampan.api.codec.parsed import Decimal, Pairs, plain, spelled, text
 from sampan.api.go_compat import conversion_errors, gotext
-from sampan.api.schema import Schema
+from sampan.api.schema.tree import Schema
+from sampan.api.values import quantity, times
 
 _RAW = ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", "io.k8s.apimachinery.pkg.runtime.RawExtension")
 """The definitions whose values are kept as JSON bytes."""

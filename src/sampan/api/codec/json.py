@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sampan.api import limits, schemas
-from sampan.api.codec import careful, duplicates, parsed, pieces, syntax
+from sampan.api import limits
+from sampan.api.codec import careful, parsed, pieces, syntax
 from sampan.api.codec.errors import BodyTooLargeError, DecodeError, JsonSyntaxError
-from sampan.api.scalars import decode_hook
+from sampan.api.schema import schemas
 from sampan.api.types.base import Object, Struct
+from sampan.api.values.scalars import decode_hook
 
 T = TypeVar("T", bound=Struct)
 
@@ -44,7 +45,7 @@ def decode(body: bytes, type: type[T]) -> tuple[T, list[str]]:
         obj = _decoder(type).decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return _decode_carefully(body, type)
-    return _decode_carefully(body, type) if duplicates.suspected(body) else (obj, [])
+    return _decode_carefully(body, type) if parsed.may_have_duplicates(body) else (obj, [])
 
 
 def _decode_large(body: bytes, type: type[T]) -> tuple[T, list[str]]:
@@ -111,7 +112,7 @@ def decode_any(body: bytes) -> tuple[Any, list[str]]:
         return _decode_any_carefully(body)
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         _refuse_depth(value)
-    return _decode_any_carefully(body) if duplicates.suspected_in(body, value) else (value, [])
+    return _decode_any_carefully(body) if parsed.may_have_duplicates_in(body, value) else (value, [])
 
 
 def _decode_any_large(body: bytes) -> tuple[Any, list[str]]:

@@ -6,10 +6,15 @@ This is the parser for `careful`, where msgspec's single pass is not enough.
 import json
 from typing import Any
 
+import msgspec
+
 from sampan.api.codec import syntax
 from sampan.api.codec.errors import JsonSyntaxError
 
 INT64 = range(-(2**63), 2**63)
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 
 
 class Pairs(list[tuple[str, Any]]):
@@ -89,3 +94,22 @@ def _no_constant(written: str) -> Any:
 _DECODER = json.JSONDecoder(
     object_pairs_hook=Pairs, parse_float=_decimal, parse_int=_whole, parse_constant=_no_constant
 )
+
+
+def may_have_duplicates(body: bytes) -> bool:
+    r"""Return False if no key is duplicated in this JSON text; True if one is, or if this cheap test cannot decide.
+
+    msgspec silently keeps the last of duplicate keys. The text is decoded and encoded again, which drops duplicate keys
+    with their values, and nothing else that has quotes. So the text has more quotes than its second form exactly if a
+    key is duplicated. The only thing that could hide a duplicate is a quote written as \u0022, which is encoded as \"
+    and adds one: text with such an escape is always suspect.
+    """
+    try:
+        return may_have_duplicates_in(body, _decode(body))
+    except (msgspec.MsgspecError, RecursionError):
+        return True
+
+
+def may_have_duplicates_in(body: bytes, value: Any) -> bool:
+    """Like `may_have_duplicates`, for a text that is already decoded to `value`."""
+    return b"\\u0022" in body or _encode(value).count(b'"') != body.count(b'"')

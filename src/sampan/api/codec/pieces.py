@@ -13,7 +13,7 @@ from typing import Any, Final, Union, get_args, get_origin
 
 import msgspec
 
-from sampan.api.codec import duplicates
+from sampan.api.codec import parsed
 
 PIECE_BYTES: Final = 16 << 10
 SPLIT_VALUES: Final = 100_000
@@ -68,7 +68,7 @@ class PieceDecoder:
 
     def _decode_whole(self, body: bytes, type: Any) -> Any:
         value = self._decoder(type).decode(body)
-        if duplicates.suspected(body):
+        if parsed.may_have_duplicates(body):
             raise RepeatedKeyError
         return value
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from sampan.api.codec import json
 from sampan.api.conversion import autoscaling, devices, events, extensions
-from sampan.api.resource import GroupVersionKind
+from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.types.base import Object
 
 T = TypeVar("T", bound=Object)

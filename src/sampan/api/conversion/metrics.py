@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sampan.api import quantity
+from sampan.api.values import quantity
 
 Value = dict[str, Any]
 Form = Callable[[Value], Value]

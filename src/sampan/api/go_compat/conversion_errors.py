@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.schema import Schema
+from sampan.api.schema.tree import Schema
 
 _KINDS: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "float64", list: "slice", dict: "map"}
 _NUMBERS = ("integer", "number")

@@ -1,11 +1,19 @@
 """Go's formatting of JSON values. kube-apiserver's error messages contain values formatted by Go's `fmt`, `strconv` and
-`encoding/json`; clients and tests compare those messages, so Sampan formats them identically."""
+`encoding/json`; clients and tests compare those messages, so Sampan formats them identically. The YAML
+errors show keys, and the YAML output floats, as Go's `%#v` and `%g` do."""
 
+from __future__ import annotations
+
+import math
 import re
-from typing import Any
+import struct
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct, to_builtins
+
+if TYPE_CHECKING:
+    from sampan.api.types.meta_v1 import LabelSelector
 
 _NAMED = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
 _NAMED |= {'"': '\\"', "\\": "\\\\"}
@@ -13,6 +21,15 @@ _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 _JSON_NAMED = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _GO_ESCAPED = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
 _JSON_ESCAPED = re.compile(r'[\x00-\x1f"\\<>&\u2028\u2029]')
+
+_TYPE_NAMES: dict[type, str] = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+}
 
 
 def quote(text: str) -> str:
@@ -56,6 +73,19 @@ def text(json: Any) -> str:
     return "%!s(<nil>)" if json is None else f"%!s({type_name(json)}={_scalar(json)})"
 
 
+def label_selector(selector: LabelSelector | None) -> str:
+    """Format a label selector like its generated `String` method, as events and tables show it."""
+    if selector is None:
+        return "nil"
+    labels = "".join(f"{key}: {value}," for key, value in sorted(selector.matchLabels.items()))
+    terms = "".join(
+        f"LabelSelectorRequirement{{Key:{term.key},Operator:{term.operator},Values:[{' '.join(term.values)}],}},"
+        for term in selector.matchExpressions
+    )
+    matches = f"MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{terms}}},"
+    return f"&LabelSelector{{{matches}}}"
+
+
 def with_float_numbers(json: Any) -> Any:
     """Convert all integers to floats, as Go's `encoding/json` decodes numbers into an `interface{}`."""
     if isinstance(json, dict):
@@ -70,16 +100,6 @@ def type_name(json: Any) -> str:
     if json is None:
         return "%!s(<nil>)"
     return _TYPE_NAMES[type(json)]
-
-
-_TYPE_NAMES: dict[type, str] = {
-    str: "string",
-    bool: "bool",
-    int: "int64",
-    float: "float64",
-    dict: "map[string]interface {}",
-    list: "[]interface {}",
-}
 
 
 def _scalar(json: bool | int | float | None) -> str:
@@ -158,3 +178,68 @@ def _json_number(json: float) -> str:
 def _json_escape(match: re.Match[str]) -> str:
     char = match[0]
     return _JSON_NAMED.get(char) or f"\\u{ord(char):04x}"
+
+
+def go_syntax(value: Any, *, is_inner: bool = True) -> str:
+    """Return the value in Go syntax. `is_inner` is for a value in an interface, where nil has a type."""
+    if value is None:
+        return "interface {}(nil)" if is_inner else "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, float):
+        return float_text(value)
+    if isinstance(value, dict):
+        pairs = ", ".join(f"{go_syntax(key)}:{go_syntax(item)}" for key, item in value.items())
+        return f"map[interface {{}}]interface {{}}{{{pairs}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(go_syntax, value))}}}"
+    return str(value)
+
+
+def _quoted(text: str) -> str:
+    shown = (
+        text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+    )
+    return '"' + "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown) + '"'
+
+
+def float_text(value: float, bits: Literal[32, 64] = 64) -> str:
+    """Return a float as Go's shortest `%g`: with an exponent of at least two digits from 1e+06 on and below 1e-04."""
+    if bits == 32:
+        value = _single(value)
+    if math.isnan(value):
+        return ".nan"
+    if math.isinf(value):
+        return ".inf" if value > 0 else "-.inf"
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    return sign + _float_digits(*_shortest(abs(value), bits))
+
+
+def _float_digits(digits: str, exponent: int) -> str:
+    if not -4 <= exponent < 6:
+        fraction = f".{digits[1:]}" if digits[1:] else ""
+        return f"{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    if exponent < 0:
+        return f"0.{'0' * (-exponent - 1)}{digits}"
+    whole, fraction = digits[: exponent + 1].ljust(exponent + 1, "0"), digits[exponent + 1 :]
+    return f"{whole}.{fraction}" if fraction else whole
+
+
+def _shortest(value: float, bits: Literal[32, 64]) -> tuple[str, int]:
+    """Return the fewest digits that represent the value exactly with that many bits, and the exponent of the first."""
+    for precision in range(17):
+        text = f"{value:.{precision}e}"
+        if value == (float(text) if bits == 64 else _single(float(text))):
+            break
+    mantissa, _, exponent = text.partition("e")
+    return mantissa.replace(".", "").rstrip("0") or "0", int(exponent)
+
+
+def _single(value: float) -> float:
+    """Return the nearest 32-bit float."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)

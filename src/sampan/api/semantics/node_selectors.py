@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sampan.api.label_grammar import SelectorError
-from sampan.api.labels import Operator, Requirement, Selector
+from sampan.api.selectors.label_grammar import SelectorError
+from sampan.api.selectors.labels import Operator, Requirement, Selector
 from sampan.api.types.core_v1 import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec
 
 NAME_FIELD = "metadata.name"

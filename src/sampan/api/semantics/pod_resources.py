@@ -1,14 +1,18 @@
-"""Resource requests and limits of a pod, aggregated over its containers. Pure."""
+"""Resource requests and limits of a pod, aggregated over its containers, and the quality of service (QoS) class that
+follows from them. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 
-from sampan.api import quantity
-from sampan.api.quantity import Quantity
-from sampan.api.resource_names import is_pod_level
-from sampan.api.semantics.pods import is_sidecar
-from sampan.api.types.core_v1 import Container, PodSpec
+from sampan.api.names import is_pod_level_resource
+from sampan.api.semantics.pods import init_and_main_containers, is_sidecar
+from sampan.api.types.core_v1 import Container, PodSpec, ResourceRequirements
+from sampan.api.values import quantity
+from sampan.api.values.quantity import Quantity, parse
 
 Amounts = dict[str, Quantity]
+
+GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
+_COUNTED = ("cpu", "memory")
 
 
 def pod_requests(spec: PodSpec, assumed: Mapping[str, str] | None = None) -> Amounts:
@@ -44,7 +48,7 @@ def effective_limits(spec: PodSpec) -> Amounts:
 
 
 def _of_pod(own: Mapping[str, str]) -> Amounts:
-    return {name: amount for name, amount in summed([own]).items() if is_pod_level(name)}
+    return {name: amount for name, amount in summed([own]).items() if is_pod_level_resource(name)}
 
 
 def _together(spec: PodSpec, pick: Callable[[Container], Mapping[str, str]]) -> Amounts:
@@ -80,3 +84,37 @@ def raise_to(total: Amounts, least: Amounts) -> None:
     for name, amount in least.items():
         if name not in total or amount > total[name]:
             total[name] = amount
+
+
+def qos_class(spec: PodSpec) -> str:
+    """Return the QoS class: Guaranteed if requests equal limits everywhere, BestEffort without any requests and
+    limits."""
+    parts = _parts(spec)
+    if not any(_counted(part.requests) or _counted(part.limits) for part in parts):
+        return BEST_EFFORT
+    is_limited = all(len(_counted(part.limits)) == len(_COUNTED) for part in _must_be_limited(spec, parts))
+    return GUARANTEED if is_limited and _is_asked_in_full(parts) else BURSTABLE
+
+
+def _parts(spec: PodSpec) -> list[ResourceRequirements]:
+    if spec.resources is not None:
+        return [spec.resources]
+    return [container.resources for container in init_and_main_containers(spec)]
+
+
+def _must_be_limited(spec: PodSpec, parts: list[ResourceRequirements]) -> Iterable[ResourceRequirements]:
+    """Return the parts that must have limits: each container; for a pod with pod-level resources, those only if they
+    have limits."""
+    return [part for part in parts if part.limits] if spec.resources is not None else parts
+
+
+def _is_asked_in_full(parts: list[ResourceRequirements]) -> bool:
+    requests = summed(_counted(part.requests) for part in parts)
+    return requests == summed(_counted(part.limits) for part in parts)
+
+
+def _counted(amounts: Mapping[str, str]) -> dict[str, str]:
+    """Return the resources that determine the class: cpu and memory, if greater than zero."""
+    if not amounts:
+        return {}
+    return {name: amounts[name] for name in _COUNTED if name in amounts and parse(amounts[name]).sign > 0}

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from sampan.api.semantics.conditions import READY, TRUE, find_condition, with_condition
 from sampan.api.semantics.conditions import is_true as is_condition_true
-from sampan.api.times import parse_time
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod, PodCondition, PodSpec, PodStatus
+from sampan.api.values.times import parse_time
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 DEFAULT_GRACE_PERIOD_S = 30

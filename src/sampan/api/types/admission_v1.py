@@ -2,9 +2,9 @@
 
 from msgspec import field
 
-from sampan.api.scalars import RawJSON
 from sampan.api.types import authentication_v1, meta_v1
 from sampan.api.types.base import DICT, FALSE, LIST, NULL_JSON, TEXT, Object, Struct, always
+from sampan.api.values.scalars import RawJSON
 
 PACKAGE = "io.k8s.api.admission.v1"
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from msgspec import field
 
-from sampan.api.scalars import Int32, Int64, Time
 from sampan.api.types import meta_v1
 from sampan.api.types.base import DICT, FALSE, LIST, NULL, TEXT, Object, Struct, always
+from sampan.api.values.scalars import Int32, Int64, Time
 
 PACKAGE = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 

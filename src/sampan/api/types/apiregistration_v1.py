@@ -2,9 +2,9 @@
 
 from msgspec import field
 
-from sampan.api.scalars import Int32, Time
 from sampan.api.types import meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, ZERO, Object, Struct, always
+from sampan.api.values.scalars import Int32, Time
 
 PACKAGE = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1"
 

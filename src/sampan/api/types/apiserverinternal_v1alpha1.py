@@ -2,9 +2,9 @@
 
 from msgspec import field
 
-from sampan.api.scalars import Int64, Time
 from sampan.api.types import meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, Object, Struct, always
+from sampan.api.values.scalars import Int64, Time
 
 PACKAGE = "io.k8s.api.apiserverinternal.v1alpha1"
 

@@ -2,9 +2,9 @@
 
 from msgspec import field
 
-from sampan.api.scalars import Int32, Int64, IntOrString, RawJSON, Time
 from sampan.api.types import core_v1, meta_v1
 from sampan.api.types.base import LIST, NULL, NULL_JSON, TEXT, ZERO, Object, Struct, always
+from sampan.api.values.scalars import Int32, Int64, IntOrString, RawJSON, Time
 
 PACKAGE = "io.k8s.api.apps.v1"
 

@@ -2,9 +2,9 @@
 
 from msgspec import field
 
-from sampan.api.scalars import Int32, MicroTime
 from sampan.api.types import meta_v1
 from sampan.api.types.base import NULL, Object, Struct, always
+from sampan.api.values.scalars import Int32, MicroTime
 
 PACKAGE = "io.k8s.api.coordination.v1"
 

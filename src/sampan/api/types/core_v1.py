@@ -2,9 +2,9 @@
 
 from msgspec import field
 
-from sampan.api.scalars import Int32, Int64, IntOrString, MicroTime, Quantity, Time
 from sampan.api.types import meta_v1
 from sampan.api.types.base import DICT, FALSE, LIST, NULL, TEXT, ZERO, ZERO_QUANTITY, Object, Struct, always
+from sampan.api.values.scalars import Int32, Int64, IntOrString, MicroTime, Quantity, Time
 
 PACKAGE = "io.k8s.api.core.v1"
 

@@ -2,9 +2,9 @@
 
 from msgspec import field
 
-from sampan.api.scalars import Int32, MicroTime, Time
 from sampan.api.types import core_v1, meta_v1
 from sampan.api.types.base import NULL, ZERO, Object, Struct, always
+from sampan.api.values.scalars import Int32, MicroTime, Time
 
 PACKAGE = "io.k8s.api.events.v1"
 

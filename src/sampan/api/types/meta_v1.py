@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec import field
 
-from sampan.api.scalars import FieldsV1, Int32, Int64, RawJSON, Time
 from sampan.api.types.base import DICT, FALSE, LIST, NO_JSON, NULL, NULL_JSON, TEXT, ZERO, Object, Struct, always
+from sampan.api.values.scalars import FieldsV1, Int32, Int64, RawJSON, Time
 
 PACKAGE = "io.k8s.apimachinery.pkg.apis.meta.v1"
 

@@ -2,9 +2,9 @@
 
 from msgspec import field
 
-from sampan.api.scalars import Quantity
 from sampan.api.types import core_v1, meta_v1
 from sampan.api.types.base import DICT, LIST, NULL, TEXT, Object, Struct, always
+from sampan.api.values.scalars import Quantity
 
 PACKAGE = "io.k8s.api.node.v1"
 

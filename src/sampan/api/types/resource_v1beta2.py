@@ -2,7 +2,6 @@
 
 from msgspec import field
 
-from sampan.api.scalars import Int64, Quantity, RawJSON, Time
 from sampan.api.types import core_v1, meta_v1
 from sampan.api.types.base import (
     DICT,
@@ -18,6 +17,7 @@ from sampan.api.types.base import (
     Struct,
     always,
 )
+from sampan.api.values.scalars import Int64, Quantity, RawJSON, Time
 
 PACKAGE = "io.k8s.api.resource.v1beta2"
 

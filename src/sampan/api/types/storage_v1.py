@@ -2,9 +2,9 @@
 
 from msgspec import field
 
-from sampan.api.scalars import Int32, Int64, Quantity, Time
 from sampan.api.types import core_v1, meta_v1
 from sampan.api.types.base import DICT, FALSE, LIST, NULL, TEXT, Object, Struct, always
+from sampan.api.values.scalars import Int32, Int64, Quantity, Time
 
 PACKAGE = "io.k8s.api.storage.v1"
 

@@ -1,7 +1,7 @@
 """AlwaysDeny: rejects every write, for tests."""
 
-from sampan.api.resource import Resource
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.api.resources.resource import Resource
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 
 
 class AlwaysDenyAdmission:

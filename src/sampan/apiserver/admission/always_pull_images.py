@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from sampan.api.field_errors import FieldError
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_write
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod_write
 
 _ALWAYS = "Always"
 

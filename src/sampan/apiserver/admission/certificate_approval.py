@@ -1,10 +1,10 @@
 """CertificateApproval: approving or denying a CertificateSigningRequest requires permission for its signer."""
 
 from sampan.api.go_compat import gotext
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
-from sampan.apiserver.admission.authorization import is_authorized_for_signer
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework.lookup import is_authorized_for_signer
 
 
 class CertificateApproval:

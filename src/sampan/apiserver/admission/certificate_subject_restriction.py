@@ -1,8 +1,8 @@
 """CertificateSubjectRestriction: rejects requests for client certificates of the group system:masters."""
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.registry.certificate_rules import parse_request
 from sampan.apiserver.request.call import MASTERS
 
@@ -24,6 +24,6 @@ class CertificateSubjectRestriction:
 
 def organizations_of(request: CertificateSigningRequest) -> list[str]:
     """Return the organizations of the requested subject. The request has been validated before."""
-    from sampan.machinery.certificates import subject_organizations
+    from sampan.machinery.pki.certificates import subject_organizations
 
     return subject_organizations(parse_request(request.spec.request or b"").subject)

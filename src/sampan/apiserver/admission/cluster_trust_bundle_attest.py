@@ -6,9 +6,9 @@ import msgspec
 
 from sampan.api.codec import json
 from sampan.api.go_compat import gotext
-from sampan.api.resource import Resource
-from sampan.apiserver.admission.authorization import is_authorized_for_signer
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.api.resources.resource import Resource
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework.lookup import is_authorized_for_signer
 
 _FOR_GARBAGE_COLLECTION = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
 

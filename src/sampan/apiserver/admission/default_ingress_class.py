@@ -1,9 +1,9 @@
 """DefaultIngressClass: sets the default class of an ingress that names none."""
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.networking_v1 import Ingress
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 
 OLD_CLASS = "kubernetes.io/ingress.class"
 """The deprecated annotation for the class."""

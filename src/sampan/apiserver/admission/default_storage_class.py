@@ -1,9 +1,9 @@
 """DefaultStorageClass: sets the default storage class of a PersistentVolumeClaim that names none."""
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import PersistentVolumeClaim
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.registry.volumes.classes import is_default, names_class
 
 

@@ -3,10 +3,10 @@ of the API server say, unless they define otherwise."""
 
 from dataclasses import dataclass
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.semantics.taints import NOT_READY, UNREACHABLE
 from sampan.api.types.core_v1 import Pod, Toleration
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_write
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod_write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

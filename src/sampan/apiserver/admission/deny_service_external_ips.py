@@ -1,8 +1,8 @@
 """DenyServiceExternalIPs: rejects new external IPs of services."""
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Service
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 
 
 class DenyServiceExternalIPs:

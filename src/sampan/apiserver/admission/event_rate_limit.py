@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Event
-from sampan.apiserver.admission.configuration import ConfigurationError
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.machinery import errors
 
 _KEYS_KEPT = 4096

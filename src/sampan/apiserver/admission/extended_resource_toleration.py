@@ -1,10 +1,10 @@
 """ExtendedResourceToleration: pods that request extended resources tolerate the taints of nodes dedicated to these."""
 
-from sampan.api.resource import Resource
-from sampan.api.resource_names import is_extended
+from sampan.api.names import is_extended_resource
+from sampan.api.resources.resource import Resource
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Pod, Toleration
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_write
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod_write
 
 
 class ExtendedResourceToleration:
@@ -16,7 +16,9 @@ class ExtendedResourceToleration:
     async def admit(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
         containers = init_and_main_containers(pod.spec)
-        requested = {name for container in containers for name in container.resources.requests if is_extended(name)}
+        requested = {
+            name for container in containers for name in container.resources.requests if is_extended_resource(name)
+        }
         if not requested:
             return
         tolerated = {

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.admission.configuration import ConfigurationError
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod
+from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.transport import ConnectionFailed, Request

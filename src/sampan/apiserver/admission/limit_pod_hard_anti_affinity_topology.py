@@ -1,8 +1,8 @@
 """LimitPodHardAntiAffinityTopology: required pod anti-affinity may only use the topology key kubernetes.io/hostname."""
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_write
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod_write
 
 _HOST = "kubernetes.io/hostname"
 

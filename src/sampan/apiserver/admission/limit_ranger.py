@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sampan.api.field_errors import joined
-from sampan.api.quantity import MAX_INT64, Quantity, parse
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.semantics.pod_resources import Amounts, pod_limits, pod_requests, summed
 from sampan.api.types.core_v1 import Container, LimitRange, LimitRangeItem, PersistentVolumeClaim, Pod, PodSpec
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.api.values.quantity import MAX_INT64, Quantity, parse
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 
 _MAX_MILLI = MAX_INT64 // 1000
 _OF_POD = ("cpu", "memory")

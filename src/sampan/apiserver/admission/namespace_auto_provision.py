@@ -2,12 +2,12 @@
 
 from contextlib import suppress
 
-from sampan.api import times
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Namespace
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.api.values import times
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.registry.strategy import Context
 from sampan.machinery import errors
 

@@ -1,8 +1,8 @@
 """NamespaceExists: rejects writes in a namespace that does not exist."""
 
-from sampan.api.resource import Resource
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.api.resources.resource import Resource
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.machinery import errors
 
 

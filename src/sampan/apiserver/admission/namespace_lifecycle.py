@@ -1,9 +1,9 @@
 """NamespaceLifecycle: rejects new objects in missing or terminating namespaces, and deletion of system namespaces."""
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Namespace
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.machinery import errors
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})

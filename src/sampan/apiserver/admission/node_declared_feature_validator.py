@@ -1,10 +1,10 @@
 """NodeDeclaredFeatureValidator: rejects pod updates that need features which the pod's node does not declare."""
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod
 
 POD_LEVEL, INIT_CONTAINERS = "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers"
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.meta_v1 import OwnerReference
-from sampan.apiserver.admission.authorization import authorize, is_allowed
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework.lookup import authorize, is_allowed
 from sampan.apiserver.authz.authorizer import Attributes as AuthzAttributes
 from sampan.apiserver.authz.authorizer import AuthzDecision
 

@@ -1,11 +1,11 @@
 """PersistentVolumeClaimResize: only bound claims can be expanded, if their storage class allows volume expansion."""
 
-from sampan.api.quantity import Quantity, parse
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import PersistentVolumeClaim
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.api.values.quantity import Quantity, parse
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.registry.volumes.classes import class_of
 
 

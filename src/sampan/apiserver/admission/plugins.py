@@ -11,18 +11,23 @@ from sampan.apiserver.admission.certificate_approval import CertificateApproval
 from sampan.apiserver.admission.certificate_signing import CertificateSigning
 from sampan.apiserver.admission.certificate_subject_restriction import CertificateSubjectRestriction
 from sampan.apiserver.admission.cluster_trust_bundle_attest import ClusterTrustBundleAttest
-from sampan.apiserver.admission.configuration import ConfigurationError, Configurations
-from sampan.apiserver.admission.contract import RegisteredPlugin, mutating, mutating_and_validating, validating
 from sampan.apiserver.admission.default_ingress_class import DefaultIngressClass
 from sampan.apiserver.admission.default_storage_class import DefaultStorageClass
 from sampan.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds, TolerationDefaults
 from sampan.apiserver.admission.deny_service_external_ips import DenyServiceExternalIPs
 from sampan.apiserver.admission.event_rate_limit import EventRateLimit
 from sampan.apiserver.admission.extended_resource_toleration import ExtendedResourceToleration
+from sampan.apiserver.admission.framework.configuration import ConfigurationError, Configurations
+from sampan.apiserver.admission.framework.contract import (
+    RegisteredPlugin,
+    mutating,
+    mutating_and_validating,
+    validating,
+)
+from sampan.apiserver.admission.framework.metrics import AdmissionMetrics
 from sampan.apiserver.admission.image_policy_webhook import ImagePolicyWebhook
 from sampan.apiserver.admission.limit_pod_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
 from sampan.apiserver.admission.limit_ranger import LimitRanger
-from sampan.apiserver.admission.metrics import AdmissionMetrics
 from sampan.apiserver.admission.namespace_auto_provision import NamespaceAutoProvision
 from sampan.apiserver.admission.namespace_exists import NamespaceExists
 from sampan.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -43,7 +48,7 @@ from sampan.apiserver.admission.service_account import ServiceAccountAdmission
 from sampan.apiserver.admission.storage_object_in_use_protection import StorageObjectInUseProtection
 from sampan.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 from sampan.apiserver.admission.webhooks import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics
 
 P = TypeVar("P")
 P_co = TypeVar("P_co", covariant=True)

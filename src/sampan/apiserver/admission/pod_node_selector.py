@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Namespace, Pod
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.configuration import ConfigurationError
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_creation
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod_creation
 from sampan.machinery import errors
 
 ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"

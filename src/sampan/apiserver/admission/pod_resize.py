@@ -1,11 +1,11 @@
 """PodResizeValidator: a pod can only be resized on a Linux node with enough allocatable resources."""
 
-from sampan.api.quantity import Quantity, parse
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.semantics.pod_resources import effective_requests
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod
+from sampan.api.values.quantity import Quantity, parse
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod
 
 
 class PodResizeValidator:

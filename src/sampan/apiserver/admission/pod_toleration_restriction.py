@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.resource import Resource
-from sampan.api.semantics.pod_qos import BEST_EFFORT, qos_class
+from sampan.api.resources.resource import Resource
+from sampan.api.semantics.pod_resources import BEST_EFFORT, qos_class
 from sampan.api.semantics.taints import MEMORY_PRESSURE
 from sampan.api.types.core_v1 import Namespace, Pod, Toleration
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.configuration import ConfigurationError
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_write
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.configuration import ConfigurationError
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod_write
 from sampan.apiserver.admission.runtime_class import TolerationCover, merged
 from sampan.machinery import errors
 

@@ -1,9 +1,9 @@
 """PodTopologyLabels: copies the zone and region labels of the node to a pod that is bound to it."""
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Binding, Node, Pod
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod
 
 _LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 

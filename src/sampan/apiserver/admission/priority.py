@@ -1,10 +1,10 @@
 """Priority: sets the priority of pods from their priority class or the default one, and ensures a single default."""
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.scheduling_v1 import PriorityClass
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 
 _GROUP = "scheduling.k8s.io"
 _NO_CLASS = PriorityClass(value=0, preemptionPolicy="PreemptLowerPriority")

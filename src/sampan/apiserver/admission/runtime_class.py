@@ -9,12 +9,12 @@ from math import inf
 
 from msgspec import structs
 
-from sampan.api.quantity import are_equal
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Pod, Toleration
 from sampan.api.types.node_v1 import RuntimeClass, Scheduling
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation, is_pod_creation
+from sampan.api.values.quantity import are_equal
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod_creation
 
 _MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 

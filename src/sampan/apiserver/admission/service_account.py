@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.semantics.pod_references import is_mirror_pod, secret_names
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import (
@@ -17,11 +17,11 @@ from sampan.api.types.core_v1 import (
     Volume,
     VolumeMount,
 )
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.registry.metadata import generated_name
 from sampan.apiserver.registry.podspec.defaults import name_service_account
-from sampan.apiserver.registry.podspec.volumes.token_volume import TOKEN_PATH, token_source
+from sampan.apiserver.registry.podspec.volumes.projected import TOKEN_PATH, token_source
 
 DEFAULT = "default"
 _VOLUME = "kube-api-access-"

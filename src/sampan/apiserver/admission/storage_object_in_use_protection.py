@@ -1,8 +1,8 @@
 """StorageObjectInUseProtection: adds finalizers to volumes, claims and volume attributes classes, which a controller
 removes when they are no longer in use."""
 
-from sampan.api.resource import Resource
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.api.resources.resource import Resource
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 
 _FINALIZERS = {
     ("", "persistentvolumes"): "kubernetes.io/pv-protection",

@@ -1,9 +1,9 @@
 """TaintNodesByCondition: adds the not-ready taint to new nodes."""
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.semantics.taints import NO_SCHEDULE, NOT_READY
 from sampan.api.types.core_v1 import Node, Taint
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 
 
 class TaintNodesByCondition:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sampan.api import times
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.apiregistration_v1 import APIService, APIServiceCondition
 from sampan.api.types.core_v1 import Endpoints, Service
 from sampan.api.types.meta_v1 import APIResource
+from sampan.api.values import times
 from sampan.apiserver.aggregation.discovery_documents import InvalidDiscovery, resource_list
 from sampan.apiserver.aggregation.openapi_documents import InvalidOpenApi, RemoteOpenApi
 from sampan.apiserver.aggregation.registrations import LocalRegistrations

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from sampan.api import limits
 from sampan.api.codec import json as json_codec
-from sampan.api.times import format_micro_time
+from sampan.api.values.times import format_micro_time
 from sampan.apiserver.audit import policy as rules
 from sampan.apiserver.audit.buffer import AuditBackends
 from sampan.apiserver.audit.event import AuditEntry, AuditEvent, Body, ObjectReference, user_info

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sampan.apiserver.audit.event import AuditEntry
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics
 
 MAX_ENTRIES = 10_000
 _MAX_BYTES = 64 << 20

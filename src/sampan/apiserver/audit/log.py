@@ -13,7 +13,7 @@ from sampan.api import limits
 from sampan.apiserver.audit.buffer import MAX_ENTRIES, AuditBuffer
 from sampan.apiserver.audit.event import AuditEntry, line
 from sampan.machinery.clock import Clock
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 

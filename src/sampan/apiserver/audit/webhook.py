@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from sampan.api import limits
 from sampan.apiserver.audit.buffer import MAX_ENTRIES, AuditBuffer
 from sampan.apiserver.audit.event import AuditEntry, line
-from sampan.apiserver.review_webhook import RemoteWebhook, RemoteWebhookFailed, RetryPolicy
+from sampan.apiserver.webhooks.remote_webhook import RemoteWebhook, RemoteWebhookFailed, RetryPolicy
 from sampan.machinery.client.access import Access
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 

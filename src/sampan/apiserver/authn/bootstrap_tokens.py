@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sampan.api import times
+from sampan.api.values import times
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.service_account_tokens import TokenObjectGetter
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo

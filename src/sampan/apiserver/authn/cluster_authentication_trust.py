@@ -15,7 +15,7 @@ from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.request.negotiation import JSON
 from sampan.machinery import errors
-from sampan.machinery.pem import CERTIFICATE, read_blocks
+from sampan.machinery.pki.pem import CERTIFICATE, read_blocks
 from sampan.storage.backend import StorageError
 from sampan.storage.cacher import CacheError, ObjectSelection, WatchQuery
 

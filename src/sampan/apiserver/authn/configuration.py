@@ -1,18 +1,273 @@
-"""The AuthenticationConfiguration file of --authentication-config: OIDC issuers and anonymous requests."""
+"""The AuthenticationConfiguration file of --authentication-config: OIDC issuers with their validation and compiled CEL
+expressions, and anonymous requests."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ssl
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path as File
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from sampan.api.field_errors import FieldError, Path
-from sampan.apiserver.authn.jwt_config import JwtAuthenticatorConfig, JwtValidation
-from sampan.apiserver.authn.oidc.issuers import JwtIssuer
+from sampan.api.names import domain_prefixed_path
+from sampan.apiserver.authn.oidc.expressions import (
+    ClaimExpressions,
+    ValidationRule,
+    claims_environment,
+    user_environment,
+)
+from sampan.apiserver.authn.oidc.issuers import JwtIssuer, url_errors
 from sampan.apiserver.config.config_file import raise_errors, read_config
+from sampan.machinery.cel.errors import CelError
+
+if TYPE_CHECKING:
+    from sampan.machinery.cel import Environment, Program
+
+
+class IssuerConfig(msgspec.Struct, forbid_unknown_fields=True):
+    url: str = ""
+    discoveryURL: str = ""
+    certificateAuthority: str = ""
+    audiences: list[str] = msgspec.field(default_factory=list)
+    audienceMatchPolicy: str = ""
+    egressSelectorType: str = ""
+
+
+class PrefixedClaimOrExpression(msgspec.Struct, forbid_unknown_fields=True):
+    claim: str = ""
+    prefix: str | None = None
+    expression: str = ""
+
+
+class ExtraMapping(msgspec.Struct, forbid_unknown_fields=True):
+    key: str = ""
+    valueExpression: str = ""
+
+
+class ClaimMappings(msgspec.Struct, forbid_unknown_fields=True):
+    username: PrefixedClaimOrExpression = msgspec.field(default_factory=PrefixedClaimOrExpression)
+    groups: PrefixedClaimOrExpression = msgspec.field(default_factory=PrefixedClaimOrExpression)
+    uid: PrefixedClaimOrExpression = msgspec.field(default_factory=PrefixedClaimOrExpression)
+    extra: list[ExtraMapping] = msgspec.field(default_factory=list)
+
+
+class ClaimValidationRule(msgspec.Struct, forbid_unknown_fields=True):
+    claim: str = ""
+    requiredValue: str = ""
+    expression: str = ""
+    message: str = ""
+
+
+class UserValidationRule(msgspec.Struct, forbid_unknown_fields=True):
+    expression: str = ""
+    message: str = ""
+
+
+class JwtAuthenticatorConfig(msgspec.Struct, forbid_unknown_fields=True):
+    issuer: IssuerConfig = msgspec.field(default_factory=IssuerConfig)
+    claimValidationRules: list[ClaimValidationRule] = msgspec.field(default_factory=list)
+    claimMappings: ClaimMappings = msgspec.field(default_factory=ClaimMappings)
+    userValidationRules: list[UserValidationRule] = msgspec.field(default_factory=list)
+
+
+_BOTH = "claim and expression can't both be set"
+_EITHER = "claim or expression is required"
+_NO_PREFIX = "prefix is required when claim is set. It can be set to an empty string to disable prefixing"
+_SAME_URL = "discoveryURL must be different from URL"
+_WITH_CLAIM = "may not be specified when claim is set"
+_WITH_EXPRESSION = "may not be specified when expression is set"
+_RESERVED = "k8s.io, kubernetes.io and their subdomains are reserved for Kubernetes use"
+_UNVERIFIED = (
+    "claims.email_verified must be used in claimMappings.username.expression or"
+    " claimMappings.extra[*].valueExpression or claimValidationRules[*].expression when claims.email is used in"
+    " claimMappings.username.expression"
+)
+FieldErrors = list[FieldError]
+
+
+class JwtValidation:
+    """Validates one issuer: `field_errors` are all errors, in field order, `expressions` the compiled expressions."""
+
+    def __init__(self, jwt: JwtAuthenticatorConfig, at: Path, own_issuers: Sequence[str]) -> None:
+        """`own_issuers` are those of service account tokens."""
+        self.field_errors: FieldErrors = list(_issuer_errors(jwt.issuer, at / "issuer", own_issuers))
+        mappings, mapped = jwt.claimMappings, at / "claimMappings"
+        claim_rules = self._claim_rules(jwt.claimValidationRules, at / "claimValidationRules")
+        username = self._mapped(mappings.username, mapped / "username", is_required=True)
+        groups = self._mapped(mappings.groups, mapped / "groups", is_required=False)
+        uid = self._uid(mappings.uid, mapped / "uid")
+        extra = self._extra(mappings.extra, mapped / "extra")
+        verifying = [rule.expression for rule in claim_rules] + list(extra.values())
+        if username is not None and _takes_unverified(username, verifying):
+            self._add(FieldError.invalid(mapped / "username" / "expression", username.text, _UNVERIFIED))
+        self.expressions = ClaimExpressions(
+            username=username,
+            groups=groups,
+            uid=uid,
+            extra=extra,
+            claim_rules=tuple(claim_rules),
+            user_rules=tuple(self._user_rules(jwt.userValidationRules, at / "userValidationRules")),
+        )
+
+    def _add(self, *field_errors: FieldError) -> None:
+        self.field_errors.extend(field_errors)
+
+    def _claim_rules(self, rules: Sequence[ClaimValidationRule], within: Path) -> list[ValidationRule]:
+        claims: set[str] = set()
+        expressions: set[str] = set()
+        compiled_rules = []
+        for index, rule in enumerate(rules):
+            at = within[index]
+            if rule.claim and rule.expression:
+                self._add(FieldError.invalid(at, rule.claim, _BOTH))
+            elif rule.claim:
+                if rule.message:
+                    self._add(FieldError.invalid(at / "message", rule.message, _WITH_CLAIM))
+                self._check_unique(rule.claim, claims, at / "claim")
+            elif not rule.expression:
+                self._add(FieldError.required(at, _EITHER))
+            else:
+                if rule.requiredValue:
+                    self._add(FieldError.invalid(at / "requiredValue", rule.requiredValue, _WITH_EXPRESSION))
+                compiled = self._condition(rule.expression, expressions, at / "expression", claims_environment())
+                compiled_rules += [ValidationRule(compiled, rule.message)] if compiled else []
+        return compiled_rules
+
+    def _user_rules(self, rules: Sequence[UserValidationRule], within: Path) -> list[ValidationRule]:
+        expressions: set[str] = set()
+        compiled_rules = []
+        for index, rule in enumerate(rules):
+            at = within[index] / "expression"
+            if not rule.expression:
+                self._add(FieldError.required(at))
+                continue
+            compiled = self._condition(rule.expression, expressions, at, user_environment())
+            compiled_rules += [ValidationRule(compiled, rule.message)] if compiled else []
+        return compiled_rules
+
+    def _condition(self, text: str, previous: set[str], at: Path, environment: Environment) -> Program | None:
+        if not self._check_unique(text, previous, at):
+            return None
+        compiled = self._compiled(text, at, environment)
+        if compiled is not None and compiled.result_type.kind != "bool":
+            self._add(FieldError.invalid(at, text, "must evaluate to bool"))
+            return None
+        return compiled
+
+    def _mapped(self, claim: PrefixedClaimOrExpression, at: Path, *, is_required: bool) -> Program | None:
+        if claim.claim and claim.expression:
+            self._add(FieldError.invalid(at, "", _BOTH))
+        elif claim.expression:
+            if claim.prefix is not None:
+                self._add(FieldError.invalid(at / "prefix", claim.prefix, _WITH_EXPRESSION))
+            return self._compiled(claim.expression, at / "expression", claims_environment())
+        elif claim.claim:
+            if claim.prefix is None:
+                self._add(FieldError.required(at / "prefix", _NO_PREFIX))
+        elif is_required:
+            self._add(FieldError.required(at, _EITHER))
+        return None
+
+    def _uid(self, claim: PrefixedClaimOrExpression, at: Path) -> Program | None:
+        if claim.claim and claim.expression:
+            self._add(FieldError.invalid(at, "", _BOTH))
+            return None
+        return self._compiled(claim.expression, at / "expression", claims_environment()) if claim.expression else None
+
+    def _extra(self, listed: Sequence[ExtraMapping], within: Path) -> dict[str, Program]:
+        programs: dict[str, Program] = {}
+        keys: set[str] = set()
+        for index, mapping in enumerate(listed):
+            at = within[index]
+            self._add(*_key_errors(mapping.key, at / "key"))
+            if not self._check_unique(mapping.key, keys, at / "key"):
+                continue
+            if not mapping.valueExpression:
+                self._add(FieldError.required(at / "valueExpression"))
+                continue
+            compiled = self._compiled(mapping.valueExpression, at / "valueExpression", claims_environment())
+            programs |= {mapping.key: compiled} if compiled else {}
+        return programs
+
+    def _check_unique(self, value: str, previous: set[str], at: Path) -> bool:
+        if value in previous:
+            self._add(FieldError.duplicate(at, value))
+            return False
+        previous.add(value)
+        return True
+
+    def _compiled(self, text: str, at: Path, environment: Environment) -> Program | None:
+        try:
+            return environment.compile(text)
+        except CelError as error:
+            self._add(FieldError.invalid(at, text, f"compilation failed: {error}"))
+            return None
+
+
+def _takes_unverified(username: Program, others: Iterable[Program]) -> bool:
+    if not username.tree.selects("claims", "email"):
+        return False
+    return not any(program.tree.selects("claims", "email_verified") for program in (username, *others))
+
+
+def _key_errors(key: str, at: Path) -> FieldErrors:
+    errors = domain_prefixed_path(key, str(at))
+    if key != key.lower():
+        errors.append(FieldError.invalid(at, key, "must be lowercase"))
+    domain, slash, _ = key.partition("/")
+    if slash and f".{domain}".endswith((".kubernetes.io", ".k8s.io")):
+        errors.append(FieldError.invalid(at, key, _RESERVED))
+    return errors
+
+
+def _issuer_errors(issuer: IssuerConfig, at: Path, own: Sequence[str]) -> Iterable[FieldError]:
+    yield from _url_errors(issuer.url, at / "url", own) if issuer.url else [FieldError.required(at / "url")]
+    if issuer.discoveryURL:
+        if issuer.url and issuer.discoveryURL.rstrip("/") == issuer.url.rstrip("/"):
+            yield FieldError.invalid(at / "discoveryURL", issuer.discoveryURL, _SAME_URL)
+        yield from _url_errors(issuer.discoveryURL, at / "discoveryURL", ())
+    yield from _audience_errors(issuer, at)
+    if issuer.certificateAuthority and not _is_bundle(issuer.certificateAuthority):
+        words = "data does not contain any valid RSA or ECDSA certificates"
+        yield FieldError.invalid(at / "certificateAuthority", "<omitted>", words)
+    if issuer.egressSelectorType:
+        words = "egress selectors are not supported"
+        yield FieldError.invalid(at / "egressSelectorType", issuer.egressSelectorType, words)
+
+
+def _url_errors(url: str, at: Path, disallowed: Sequence[str]) -> Iterable[FieldError]:
+    if url in disallowed:
+        words = f"URL must not overlap with disallowed issuers: [{' '.join(sorted(disallowed))}]"
+        yield FieldError.invalid(at, url, words)
+    yield from (FieldError.invalid(at, url, words) for words in url_errors(url))
+
+
+def _audience_errors(issuer: IssuerConfig, at: Path) -> Iterable[FieldError]:
+    within, audiences = at / "audiences", issuer.audiences
+    if not audiences:
+        yield FieldError.required(within, f"at least one {within} is required")
+        return
+    for index, audience in enumerate(audiences):
+        if not audience:
+            yield FieldError.required(within[index])
+        if audience in audiences[:index]:
+            yield FieldError.duplicate(within[index], audience)
+    policy, is_single = issuer.audienceMatchPolicy, len(audiences) == 1
+    if policy != "MatchAny" and (policy or not is_single):
+        words = "empty or MatchAny for single audience" if is_single else "MatchAny for multiple audiences"
+        yield FieldError.invalid(at / "audienceMatchPolicy", policy, f"audienceMatchPolicy must be {words}")
+
+
+def _is_bundle(pem: str) -> bool:
+    try:
+        ssl.create_default_context(cadata=pem)
+    except (ssl.SSLError, ValueError):
+        return False
+    return True
+
 
 GROUP, KIND = "apiserver.config.k8s.io", "AuthenticationConfiguration"
 VERSIONS = ("v1", "v1beta1", "v1alpha1")

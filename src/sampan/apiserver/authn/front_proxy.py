@@ -11,8 +11,7 @@ from urllib.parse import unquote
 
 from multidict import CIMultiDict
 
-from sampan.apiserver.authn.user_names import authenticated_groups
-from sampan.apiserver.request.call import Call, UserInfo
+from sampan.apiserver.request.call import Call, UserInfo, authenticated_groups
 from sampan.machinery import errors
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")

@@ -17,9 +17,18 @@ import msgspec
 
 from sampan.api import names
 from sampan.api.go_compat import gotext
-from sampan.apiserver.authn.user_names import is_service_account_on, service_account_groups, split_service_account
 from sampan.apiserver.authz.authorizer import Attributes, UnionAuthorizer, attributes_of, forbidden_error
-from sampan.apiserver.request.call import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, Call, UserInfo
+from sampan.apiserver.request.call import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    MASTERS,
+    UNAUTHENTICATED,
+    Call,
+    UserInfo,
+    is_service_account_on,
+    service_account_groups,
+    split_service_account,
+)
 from sampan.machinery import errors
 
 _PREFIX, _EXTRA = "impersonate-", "impersonate-extra-"

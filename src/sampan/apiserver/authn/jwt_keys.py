@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
 from sampan.apiserver.authn.authenticator import TokenError
-from sampan.machinery.token_signer import key_id
+from sampan.machinery.pki.token_signer import key_id
 
 _CURVES = {
     "secp256r1": ("P-256", "ES256", 32),

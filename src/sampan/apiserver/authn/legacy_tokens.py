@@ -16,9 +16,16 @@ from sampan.api.types.core_v1 import Secret, ServiceAccount
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.jwt_keys import VerificationKey, issuer_of, verified
 from sampan.apiserver.authn.service_account_tokens import TokenObjectGetter
-from sampan.apiserver.authn.user_names import service_account_user, split_service_account
 from sampan.apiserver.authz.rbac.policy_rules import quoted
-from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
+from sampan.apiserver.request.call import (
+    AUTHENTICATED,
+    MASTERS,
+    Call,
+    Query,
+    UserInfo,
+    service_account_user,
+    split_service_account,
+)
 from sampan.machinery import errors
 from sampan.machinery.clock import Clock
 

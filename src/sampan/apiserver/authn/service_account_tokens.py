@@ -13,8 +13,8 @@ import msgspec
 
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.jwt_keys import VerificationKey, issuer_of, verified
-from sampan.apiserver.authn.user_names import service_account_user, service_account_username
 from sampan.apiserver.authz.rbac.policy_rules import quoted
+from sampan.apiserver.request.call import service_account_user, service_account_username
 from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class ServiceAccountTokens:
             raise TokenError(_INVALIDATED)
 
     def _is_over(self, meta: Any) -> bool:
-        from sampan.api import times
+        from sampan.api.values import times
 
         if meta.deletionTimestamp is None:
             return False

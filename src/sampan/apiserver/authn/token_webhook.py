@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
-from sampan.apiserver.authn.user_names import authenticated_groups
-from sampan.apiserver.request.call import UserInfo
-from sampan.apiserver.review_webhook import RemoteReviewer, RemoteWebhookFailed, RetryPolicy
+from sampan.apiserver.request.call import UserInfo, authenticated_groups
+from sampan.apiserver.webhooks.remote_webhook import RemoteReviewer, RemoteWebhookFailed, RetryPolicy
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import Clock
 from sampan.machinery.lru_cache import LruCache

@@ -13,9 +13,10 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from sampan.api import fields, names
+from sampan.api import names
 from sampan.api.go_compat import gotext
 from sampan.api.scheme import ResourcePath, parse_path
+from sampan.api.selectors import fields
 from sampan.api.types.rbac_v1 import PolicyRule
 from sampan.apiserver.request.call import MASTERS, Call, UserInfo
 from sampan.machinery import errors

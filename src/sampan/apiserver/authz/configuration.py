@@ -8,14 +8,15 @@ from pathlib import Path
 
 import msgspec
 
-from sampan.api import durations, names
+from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.field_errors import Path as Field
+from sampan.api.values import durations
 from sampan.apiserver.authz.authorizer import AuthzDecision
 from sampan.apiserver.authz.modes import Mode
 from sampan.apiserver.authz.webhook import WebhookSettings, compiled
 from sampan.apiserver.config.config_file import ConfigFileError, raise_errors, read_config
-from sampan.apiserver.review_webhook import RetryPolicy
+from sampan.apiserver.webhooks.remote_webhook import RetryPolicy
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.client.access import Access
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from sampan.api import fields, labels, limits
+from sampan.api import limits
+from sampan.api.selectors import fields, labels
 from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, ResolvedRules
 from sampan.apiserver.request.call import UserInfo
-from sampan.apiserver.review_webhook import RemoteReviewer, RemoteWebhookFailed, RetryPolicy
+from sampan.apiserver.webhooks.remote_webhook import RemoteReviewer, RemoteWebhookFailed, RetryPolicy
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST, BudgetExceeded, CostBudget
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.cel.escapes import reachable

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
 from sampan.apiserver.classic.abac import AbacPolicy
 from sampan.apiserver.request.call import UserInfo
-from sampan.machinery.network_namespace import NetworkNamespace
-from sampan.machinery.server_tls import ServerTlsSettings
+from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.machinery.pki.server_tls import ServerTlsSettings
 
 if TYPE_CHECKING:
     from sampan.apiserver.audit.policy import AuditPolicy
@@ -124,7 +124,7 @@ class ServerConfig:
     admission_configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The configuration of individual admission plugins, by name."""
     tolerations: TolerationDefaults = field(default_factory=TolerationDefaults)
-    """How long pods that do not say otherwise stay on nodes that are not ready or unreachable."""
+    """How long pods without tolerations of their own stay on nodes that are not ready or unreachable."""
     kubelets: "KubeletAccess | None" = None
     """How the server authenticates to kubelets; None: it does not, and does not verify their certificates."""
     proxy_client: tuple[Path, Path] | None = None

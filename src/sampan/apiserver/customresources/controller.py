@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from sampan.api import times
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.api.types.apiextensions_v1 import (
     CustomResourceDefinitionCondition,
     CustomResourceDefinitionNames,
     CustomResourceDefinitionStatus,
 )
+from sampan.api.values import times
 from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.customresources.definition import (
     GROUP,
@@ -28,9 +28,10 @@ from sampan.apiserver.customresources.definition import (
     TERMINATING,
     VERSION,
     ResourceDefinition,
+    decide_status,
     decode_definition,
+    set_condition,
 )
-from sampan.apiserver.customresources.names import decide_status, set_condition
 from sampan.apiserver.customresources.resources import CustomResource, declare_behaviour, declare_resource
 from sampan.apiserver.registry.custom.conversion_webhook import ReviewedConversion
 from sampan.apiserver.registry.custom.custom_schema import CustomSchema

@@ -1,17 +1,27 @@
-"""A CustomResourceDefinition as the controller needs it: schemas stay undecoded JSON, because they are large."""
+"""A CustomResourceDefinition as the controller needs it, and the decisions about its names and conditions.
+
+Schemas stay undecoded JSON, because they are large. The decisions are pure: the new status is returned. The
+counterparts are the naming, establishing and API approval controllers of `k8s.io/apiextensions-apiserver`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
+from sampan.api.go_compat import gotext
 from sampan.api.types.apiextensions_v1 import (
     CustomResourceColumnDefinition,
     CustomResourceConversion,
+    CustomResourceDefinitionCondition,
     CustomResourceDefinitionNames,
     CustomResourceDefinitionStatus,
     CustomResourceSubresources,
     SelectableField,
 )
+from sampan.apiserver.registry.crd.validation import APPROVAL_ANNOTATION, approval_state, is_protected
+from sampan.apiserver.registry.kinds.customresourcedefinitions import ESTABLISHED
 
 NAMES_ACCEPTED, TERMINATING = "NamesAccepted", "Terminating"
 API_APPROVAL = "KubernetesAPIApprovalPolicyConformant"
@@ -81,3 +91,90 @@ class ResourceDefinition(msgspec.Struct):
 
 decode_definition = msgspec.json.Decoder(ResourceDefinition).decode
 """Returns the definition in the JSON of a CustomResourceDefinition."""
+
+
+Conditions = list[CustomResourceDefinitionCondition]
+
+
+def decide_status(
+    definition: ResourceDefinition, others: Iterable[CustomResourceDefinitionNames], now: str
+) -> CustomResourceDefinitionStatus:
+    """Return the status of a definition: accepted names and conditions. `others` are the accepted names of the other
+    definitions of the group."""
+    accepted, conflict = _accept_names(definition, list(others))
+    conditions = list(definition.status.conditions or ())
+    if conflict is None:
+        _set(conditions, NAMES_ACCEPTED, True, "NoConflicts", "no conflicts found", now)
+    else:
+        _set(conditions, NAMES_ACCEPTED, False, *conflict, now)
+    if not definition.has(ESTABLISHED):
+        if conflict is None:
+            _set(conditions, ESTABLISHED, True, "InitialNamesAccepted", "the initial names have been accepted", now)
+        else:
+            _set(conditions, ESTABLISHED, False, "NotAccepted", "not all names are accepted", now)
+    if is_protected(definition.spec.group):
+        _set(conditions, API_APPROVAL, *_approval(definition), now)
+    return msgspec.structs.replace(definition.status, acceptedNames=accepted, conditions=conditions)
+
+
+def _accept_names(
+    definition: ResourceDefinition, others: list[CustomResourceDefinitionNames]
+) -> tuple[CustomResourceDefinitionNames, tuple[str, str] | None]:
+    """Return the accepted names, and reason and message of the last conflict, if there is any."""
+    resources = {name for names in others for name in (names.plural, names.singular, *names.shortNames)}
+    kinds = {name for names in others for name in (names.kind, names.listKind)}
+    requested, before = definition.spec.names, definition.status.acceptedNames
+    accepted = msgspec.structs.replace(before, categories=list(requested.categories))
+    conflict: tuple[str, str] | None = None
+    for field, used in (("plural", resources), ("singular", resources), ("shortNames", resources), *_kinds(kinds)):
+        requested_value, present = getattr(requested, field), getattr(before, field)
+        names = (
+            [name for name in requested_value if name not in present]
+            if isinstance(requested_value, list)
+            else [requested_value]
+        )
+        conflicting = [name for name in names if name != present and name in used]
+        if conflicting:
+            message = ", ".join(dict.fromkeys(f"{gotext.quote(name)} is already in use" for name in conflicting))
+            conflict = (
+                f"{field[0].upper()}{field[1:]}Conflict",
+                f"[{message}]" if len(set(conflicting)) > 1 else message,
+            )
+        else:
+            setattr(accepted, field, requested_value)
+    return accepted, conflict
+
+
+def _kinds(used: set[str]) -> list[tuple[str, set[str]]]:
+    return [("kind", used), ("listKind", used)]
+
+
+def _approval(definition: ResourceDefinition) -> tuple[bool, str, str]:
+    """Return status, reason and message of the condition about the API approval of a protected group."""
+    text = definition.metadata.annotations.get(APPROVAL_ANNOTATION, "")
+    state = approval_state(text)
+    if state == "approved":
+        return True, "ApprovedAnnotation", f"approved in {text}"
+    if state == "bypassed":
+        return False, "UnapprovedAnnotation", f"not approved: {gotext.quote(text)}"
+    reason = "MissingAnnotation" if state == "missing" else "InvalidAnnotation"
+    why = f'protected groups must have approval annotation "{APPROVAL_ANNOTATION}"'
+    return False, reason, f"{why}, see https://github.com/kubernetes/enhancements/pull/1111"
+
+
+def _set(conditions: Conditions, name: str, is_true: bool, reason: str, message: str, now: str) -> None:
+    set_condition(conditions, name, "True" if is_true else "False", reason, message, now)
+
+
+def set_condition(conditions: Conditions, name: str, status: str, reason: str, message: str, now: str) -> None:
+    """Set a condition in the list, in place; the transition time changes with the status only."""
+    condition = CustomResourceDefinitionCondition(
+        type=name, status=status, lastTransitionTime=now, reason=reason, message=message
+    )
+    for index, present in enumerate(conditions):
+        if present.type == name:
+            if present.status == status:
+                condition.lastTransitionTime = present.lastTransitionTime
+            conditions[index] = condition
+            return
+    conditions.append(condition)

@@ -1,20 +1,27 @@
-"""The resources that a CustomResourceDefinition declares, one for each version, and their behavior."""
+"""The resources that a CustomResourceDefinition declares, one for each version, with their behavior and table columns
+(`k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from sampan.api.resource import GroupVersionKind, Resource, SelectableField, Subresource
-from sampan.api.resources import SCALE
+from sampan.api.resources.resource import GroupVersionKind, Resource, SelectableField, Subresource
+from sampan.api.resources.table import SCALE
 from sampan.api.scheme import version_rank
+from sampan.api.types.apiextensions_v1 import CustomResourceColumnDefinition
+from sampan.api.unstructured import Unstructured
+from sampan.api.values import ages, times
 from sampan.apiserver.customresources.definition import DefinitionVersion, ResourceDefinition
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.custom.custom_schema import CustomSchema
-from sampan.apiserver.registry.custom.printer_columns import columns_of
-from sampan.apiserver.registry.custom.scale import CustomScaled, ScalePaths
 from sampan.apiserver.registry.custom.stored_versions import StoredVersion, ValueConversion
-from sampan.apiserver.registry.custom.strategy import CustomStrategy, status_views
+from sampan.apiserver.registry.custom.strategy import CustomScaled, CustomStrategy, ScalePaths, status_views
+from sampan.apiserver.registry.strategy import Column
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import NAME
+from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate, text_of
 
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """The verbs in the order in which kube-apiserver lists them for custom resources."""
@@ -123,3 +130,82 @@ def _deprecation(definition: ResourceDefinition, version: DefinitionVersion) -> 
         if other.served and not other.deprecated and version_rank(other.name) < version_rank(version.name)
     ]
     return f"{text}; use {group}/{min(newer, key=version_rank)} {kind}" if newer else text
+
+
+log = logging.getLogger(__name__)
+
+AGE = Column("Age", cells.age, type="date", field="metadata.creationTimestamp")
+"""The column of a version that declares none."""
+
+
+def columns_of(definitions: Sequence[CustomResourceColumnDefinition], resource: str) -> Sequence[Column]:
+    """Return the columns of a version. With an invalid path it has the generic columns of every kind."""
+    try:
+        return (NAME, *(_column(definition) for definition in definitions)) if definitions else (NAME, AGE)
+    except JsonPathError as error:
+        log.warning(
+            "custom resource %s has an invalid printer column, showing the generic columns: %s", resource, error
+        )
+        return ()
+
+
+def _column(definition: CustomResourceColumnDefinition) -> Column:
+    path = JsonPathTemplate(f"{{{definition.jsonPath}}}")
+    shown = f"Custom resource definition column (in JSONPath format): {definition.jsonPath}"
+    return Column(
+        definition.name,
+        _cell(path, definition.type),
+        type=definition.type,
+        format=definition.format,
+        wide=definition.priority > 0,
+        description=definition.description or shown,
+        priority=definition.priority,
+    )
+
+
+def _cell(path: JsonPathTemplate, column_type: str) -> Callable[[Any, float], Any]:
+    convert: Callable[[Any, float], Any] = _CONVERSIONS.get(column_type, _text)
+
+    def value(obj: Any, now: float) -> Any:
+        try:
+            results = path.find(obj.to_value() if isinstance(obj, Unstructured) else obj)
+        except JsonPathError:  # an index out of bounds, for example
+            return None
+        selected = results[0][0] if results and results[0] else None
+        return convert(selected, now) if selected is not None else None
+
+    return value
+
+
+def _text(value: Any, now: float) -> str:
+    return text_of(value)
+
+
+def _integer(value: Any, now: float) -> int | None:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _number(value: Any, now: float) -> float | int | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _boolean(value: Any, now: float) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _date(value: Any, now: float) -> str | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        times.parse_time(value)
+    except ValueError:
+        return "<invalid>"
+    return ages.age(value, now)
+
+
+_CONVERSIONS: dict[str, Callable[[Any, float], Any]] = {
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "date": _date,
+}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sampan.api import times
 from sampan.api.semantics.conditions import find_condition
+from sampan.api.values import times
 from sampan.apiserver.flowcontrol.fairness import Fairness
 from sampan.apiserver.flowcontrol.priority_level import PERIOD_S, SAMPLES
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo

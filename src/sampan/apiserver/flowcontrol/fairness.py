@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from sampan.api.integers import parse_int64
 from sampan.api.types.flowcontrol_v1 import (
     FlowSchema,
     LimitedPriorityLevelConfiguration,
@@ -17,12 +16,12 @@ from sampan.api.types.flowcontrol_v1 import (
     ResourcePolicyRule,
     Subject,
 )
-from sampan.apiserver.authn.user_names import split_service_account
+from sampan.api.values.integers import parse_int64
 from sampan.apiserver.authz.authorizer import Attributes, attributes_of
 from sampan.apiserver.flowcontrol.priority_level import PriorityLevel, PriorityLevelLimits, SeatBorrowing
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.call import Call, UserInfo
-from sampan.machinery.metrics import Metrics, Sample
+from sampan.apiserver.request.call import Call, UserInfo, split_service_account
+from sampan.machinery.telemetry.metrics import Metrics, Sample
 
 _MOST_USERS = 4096
 

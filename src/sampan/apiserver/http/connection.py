@@ -21,7 +21,7 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 from sampan.apiserver.http.connection_limits import ConnectionSlot, HttpLimits
 from sampan.apiserver.http.response_writer import text_response
 from sampan.apiserver.http.tls import classify_client_certificate
-from sampan.machinery.peer_certificates import PeerCertificate, read_peer
+from sampan.machinery.pki.server_tls import PeerCertificate, read_peer
 
 log = logging.getLogger(__name__)
 

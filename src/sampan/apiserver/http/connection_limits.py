@@ -9,10 +9,10 @@ without credentials that holds many connections open locks out only itself.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sampan.api.addresses import client_network
 from sampan.api.limits import REQUEST_BODY_BYTES
 
 
@@ -52,8 +52,6 @@ class HttpLimits:
 _LEAST_PER_PEER = 64
 """The minimum limit per peer, for a server with few file descriptors, if it has so many at all."""
 _PEER_PART = 0.75
-_IPV6_NETWORK = 64
-"""The prefix length that counts as one peer, because a host with one IPv6 address usually has its whole /64 network."""
 
 
 class ConnectionSlot:
@@ -151,13 +149,4 @@ def connection_limiter(limits: HttpLimits, descriptors: int) -> ConnectionLimite
 
 def peer_of(address: object) -> str:
     """Return what counts as one peer: an IPv4 address, or the /64 network of an IPv6 address."""
-    host = str(address[0]) if isinstance(address, tuple) and address else ""
-    if ":" not in host:
-        return host
-    try:
-        ipv6 = ipaddress.IPv6Address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if ipv6.ipv4_mapped is not None:
-        return str(ipv6.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(ipv6), _IPV6_NETWORK), strict=False))
+    return client_network(str(address[0])) if isinstance(address, tuple) and address else ""

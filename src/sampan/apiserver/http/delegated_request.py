@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from sampan.machinery.client.user_api import PrepareResponse
-from sampan.machinery.peer_certificates import PeerCertificate
+from sampan.machinery.pki.server_tls import PeerCertificate
 
 
 class DelegatedRequest(web.BaseRequest):

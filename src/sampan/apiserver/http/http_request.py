@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from aiohttp import http_exceptions, web
 from aiohttp.web_protocol import RequestPayloadError
 
-from sampan.api import durations
+from sampan.api.values import durations
 from sampan.apiserver.flowcontrol.fairness import Fairness, Flow
 from sampan.apiserver.flowcontrol.priority_level import PriorityLevel
 from sampan.apiserver.http.connection import HttpConnection
@@ -24,8 +24,8 @@ from sampan.apiserver.http.delegated_request import DelegatedRequest
 from sampan.apiserver.metrics import RequestMetrics
 from sampan.apiserver.request.call import MASTERS, PROXIED_SUBRESOURCES, Call, Query
 from sampan.machinery import errors
-from sampan.machinery.metrics import Number
-from sampan.machinery.peer_certificates import PeerCertificate
+from sampan.machinery.pki.server_tls import PeerCertificate
+from sampan.machinery.telemetry.metrics import Number
 
 _READS = frozenset({"get", "list"})
 _LASTING = frozenset({"watch", "proxy"})

@@ -26,12 +26,12 @@ from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import StartTask
 from sampan.apiserver.request.call import ANONYMOUS, Call, UserInfo
 from sampan.apiserver.response.renderer import Rendered, Renderer
-from sampan.apiserver.response.responses import ApiResponse, StreamedResponse, WatchResponse, translate_storage_error
+from sampan.apiserver.response.responses import ApiResponse, StreamedResponse, WatchResponse, api_error_of
 from sampan.machinery import errors
-from sampan.machinery.descriptors import descriptor_limit
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.machinery.linux.process_resources import descriptor_limit
 from sampan.machinery.multiplex.upgrade import TakenOverResponse
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -205,11 +205,7 @@ class HttpServer:
         except (errors.ApiError, ConnectionError, TimeoutError):
             raise
         except Exception as error:
-            api_error = translate_storage_error(error, call)
-            if api_error is not None:
-                raise api_error from error
-            log.exception("the request %s %s failed", call.method, call.path)
-            raise errors.internal_error("the request failed unexpectedly") from error
+            raise api_error_of(error, call) from error
         finally:
             if call.user.name != ANONYMOUS and isinstance(request.protocol, HttpConnection):
                 request.protocol.slot.prove()

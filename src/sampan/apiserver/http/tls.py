@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.apiserver.config.server_config import TlsFiles
-from sampan.machinery.peer_certificates import PeerCertificate
+from sampan.machinery.pki.server_tls import PeerCertificate
 
 
 class ClientCaContext(ssl.SSLContext):

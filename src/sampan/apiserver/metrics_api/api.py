@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sampan.api.resource import Resource
-from sampan.api.schema import from_openapi
+from sampan.api.resources.resource import Resource
+from sampan.api.schema.tree import from_openapi
 from sampan.api.types.apiregistration_v1 import APIService
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.bootstrap import SYSTEM

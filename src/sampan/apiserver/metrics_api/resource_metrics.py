@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.codec import json as json_codec
-from sampan.api.integers import MAX_INT64
+from sampan.api.values.integers import MAX_INT64
 from sampan.machinery import errors
 from sampan.machinery.clock import Clock
 

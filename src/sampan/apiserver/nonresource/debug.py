@@ -1,25 +1,30 @@
-"""/metrics for Prometheus, /debug with the debug handlers of components, and the flight recorder below it."""
+"""/metrics for Prometheus, /debug with the debug handlers of components, and below it the flight recorder and the
+status of the store: its kind, its size, and the resources that it has most of."""
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sampan.api.integers import parse_int64
+from sampan.api.values.integers import parse_int64
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.response.responses import ApiResponse, RawResponse, path_not_found
+from sampan.apiserver.response.responses import ApiResponse, RawResponse, ValueResponse, path_not_found
 from sampan.machinery import errors
-from sampan.machinery.flight_recorder import FlightRecorder, Record
-from sampan.machinery.metrics import CONTENT_TYPE, Metrics
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder, Record
+from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Metrics
+from sampan.storage.backend import StorageError
 
 if TYPE_CHECKING:
+    from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.request.call import Call
     from sampan.apiserver.response.responses import ApiResponse
+
 
 Handler = Callable[["Call"], Awaitable["ApiResponse"]]
 
@@ -37,7 +42,7 @@ class DebugHandler:
         return path_not_found()
 
 
-PATH = "/debug/flightrecorder"
+FLIGHT_RECORDER_PATH = "/debug/flightrecorder"
 _DECIMAL = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?")
 
 
@@ -46,7 +51,7 @@ class FlightRecorderHandler:
         self._recorder = recorder
 
     async def handle(self, call: Call) -> ApiResponse:
-        if call.path.rstrip("/") != PATH:
+        if call.path.rstrip("/") != FLIGHT_RECORDER_PATH:
             return path_not_found()
         if call.method != "GET":
             raise errors.generic(405)
@@ -92,3 +97,45 @@ class MetricsHandler:
         if call.path != "/metrics":
             return path_not_found()
         return RawResponse(self._metrics.text().encode(), CONTENT_TYPE)
+
+
+STORE_STATUS_PATH = "/debug/store-status"
+_LARGEST = 5
+
+
+class StoreStatusHandler:
+    def __init__(self, registry: Registry) -> None:
+        self._backend, self._registry = registry.backend, registry
+
+    async def handle(self, call: Call) -> ApiResponse:
+        if call.method != "GET":
+            raise errors.generic(405)
+        try:
+            size, revision = await self._backend.size(), await self._backend.current_revision()
+        except StorageError as error:
+            raise errors.service_unavailable(f"the store cannot be read: {error}") from None
+        return ValueResponse(
+            {
+                "kind": self._backend.kind,
+                "sizeBytes": size,
+                "revision": revision,
+                "compactedRevision": self._backend.compacted_revision,
+                "writeFailure": self._backend.write_failure,
+                **self._contents(),
+            }
+        )
+
+    def _contents(self) -> dict[str, Any]:
+        """Return what the watch caches hold. Resources that nobody has read yet have none."""
+        stats = [(store.resource.qualified, store.cacher.stats()) for store in self._registry.stores()]
+        largest = heapq.nlargest(_LARGEST, stats, key=lambda entry: entry[1].item_bytes)
+        return {
+            "objects": sum(entry.items for _, entry in stats),
+            "objectBytes": sum(entry.item_bytes for _, entry in stats),
+            "watchers": sum(entry.watchers for _, entry in stats),
+            "largest": [
+                {"resource": resource, "objects": entry.items, "bytes": entry.item_bytes}
+                for resource, entry in largest
+                if entry.items
+            ],
+        }

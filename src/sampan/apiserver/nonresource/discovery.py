@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from sampan.api import discovery
 from sampan.api.codec import json as json_codec
+from sampan.api.resources import discovery
 from sampan.api.scheme import Scheme, parse_path
 from sampan.api.types.apiregistration_v1 import APIService
 from sampan.api.types.meta_v1 import APIResource

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from sampan.api.go_compat import gotext
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.response.responses import RawResponse, path_not_found

@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from sampan.apiserver.nonresource.debug import PATH as FLIGHT
-from sampan.apiserver.nonresource.debug import DebugHandler, FlightRecorderHandler, MetricsHandler
+from sampan.apiserver.nonresource.debug import (
+    FLIGHT_RECORDER_PATH,
+    STORE_STATUS_PATH,
+    DebugHandler,
+    FlightRecorderHandler,
+    MetricsHandler,
+    StoreStatusHandler,
+)
 from sampan.apiserver.nonresource.discovery import DiscoveryHandler, RemoteGroups
 from sampan.apiserver.nonresource.health import HealthCheck, HealthHandler, store_check, writable_store_check
 from sampan.apiserver.nonresource.openapi import OpenApiHandler
 from sampan.apiserver.nonresource.openapi.handler import RemoteDocuments
 from sampan.apiserver.nonresource.server_info import CONFIGURATION, KEYS, IndexHandler, OpenIdHandler, version
-from sampan.apiserver.nonresource.store_status import PATH as STORE
-from sampan.apiserver.nonresource.store_status import StoreStatusHandler
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.request.call import Call
     from sampan.apiserver.response.responses import ApiResponse
-    from sampan.machinery.flight_recorder import FlightRecorder
-    from sampan.machinery.metrics import Metrics
+    from sampan.machinery.telemetry.flight_recorder import FlightRecorder
+    from sampan.machinery.telemetry.metrics import Metrics
 
 
 class AggregatedServers(RemoteGroups, RemoteDocuments, Protocol):
@@ -64,7 +68,10 @@ def nonresource_handlers(
         handlers["metrics"] = MetricsHandler(metrics=metrics).handle
     if recorder is not None:
         handlers["debug"] = DebugHandler(
-            {FLIGHT: FlightRecorderHandler(recorder).handle, STORE: StoreStatusHandler(registry).handle},
+            {
+                FLIGHT_RECORDER_PATH: FlightRecorderHandler(recorder).handle,
+                STORE_STATUS_PATH: StoreStatusHandler(registry).handle,
+            },
             debug if debug is not None else {},
         ).handle
     if openid is not None:

@@ -2,6 +2,6 @@
 
 `locations` determines the destination of a request and `response_rewriter` rewrites links in responses, both pure;
 `kubelets` determines how to reach a node, `upstream` forwards requests and upgraded connections. The handlers of the
-subresources are `proxied` and `registry.kinds.pod_connect`. The counterparts are
+subresources are `proxied` and `registry.kinds.pods.connect`. The counterparts are
 `k8s.io/apimachinery/pkg/util/proxy` and `pkg/kubelet/client`.
 """

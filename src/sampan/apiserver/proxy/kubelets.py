@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sampan.api.addresses import is_address
 from sampan.api.names import LABEL_MAX
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.apiserver.proxy.locations import Location, check_reachable, is_address, kubelet_port, node_address
+from sampan.apiserver.proxy.locations import Location, check_reachable, kubelet_port, node_address
 from sampan.machinery import errors
 from sampan.machinery.hollow import is_hollow_address, is_hollow_node
-from sampan.machinery.peer_certificates import read_peer
+from sampan.machinery.pki.server_tls import read_peer
 
 if TYPE_CHECKING:
     from aiohttp import web

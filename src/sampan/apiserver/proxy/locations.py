@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sampan.api import addresses
-from sampan.api.integers import parse_int64, parse_port
+from sampan.api.addresses import is_address
 from sampan.api.types.core_v1 import EndpointAddress, Node, Pod, Service
 from sampan.api.types.core_v1 import Endpoints as CoreEndpoints
+from sampan.api.values.integers import parse_int64, parse_port
 from sampan.machinery import errors
 
 KUBELET_PORT = 10250
@@ -128,14 +129,6 @@ def unreachable(text: str) -> errors.ApiError:
     return errors.service_unavailable(f"error trying to reach service: {text}")
 
 
-def is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
 def is_reachable(address: str) -> bool:
     """Whether it is a unicast address that other hosts can reach."""
     if not is_address(address):
@@ -160,7 +153,6 @@ __all__ = [
     "Location",
     "ProxyTarget",
     "check_reachable",
-    "is_address",
     "is_reachable",
     "kubelet_port",
     "node_address",

@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 
 from sampan.machinery import errors
 from sampan.machinery.multiplex import handshake
-from sampan.machinery.multiplex.websocket import WebSocket
-from sampan.machinery.multiplex.websocket_frames import BINARY, TEXT
+from sampan.machinery.multiplex.websocket import BINARY, TEXT, WebSocket
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sampan.api.integers import parse_port
 from sampan.api.types.core_v1 import NodeProxyOptions, PodProxyOptions, ServiceProxyOptions
+from sampan.api.values.integers import parse_port
 from sampan.apiserver.proxy.locations import (
     Location,
     ProxyTarget,

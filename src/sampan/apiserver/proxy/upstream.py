@@ -25,7 +25,7 @@ from sampan.apiserver.proxy.logs import refused
 from sampan.apiserver.proxy.response_rewriter import LinkRewriter, rewritten
 from sampan.apiserver.response.responses import RawResponse
 from sampan.machinery import errors
-from sampan.machinery.http_session import REDIRECTS, HttpSession
+from sampan.machinery.http.session import REDIRECTS, HttpSession
 from sampan.machinery.multiplex import handshake, upgrade
 from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
 from sampan.machinery.multiplex.wire import StreamWire, close_writer, joined

@@ -11,7 +11,7 @@ from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.gotext import quote
 from sampan.apiserver.registry.validation import FieldErrors
-from sampan.machinery.pem import CERTIFICATE, PemBlock, read_blocks
+from sampan.machinery.pki.pem import CERTIFICATE, PemBlock, read_blocks
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate, CertificateSigningRequest
@@ -51,7 +51,7 @@ def _validate_signer_part(text: str, check: names.NameCheck, at: str) -> FieldEr
 
 def parse_request(text: bytes) -> CertificateSigningRequest:
     """Parse `spec.request`. Raise ValueError with kube-apiserver's message if it is invalid."""
-    from sampan.machinery.certificates import parse_signing_request
+    from sampan.machinery.pki.certificates import parse_signing_request
 
     return parse_signing_request(text)
 

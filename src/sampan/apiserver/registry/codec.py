@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.codec import custom, fields
+from sampan.api.codec import custom
 from sampan.api.codec import json as codec
 from sampan.api.codec.careful import kind as kind_of_value
 from sampan.api.go_compat import gotext
-from sampan.api.resource import GroupVersionKind
-from sampan.api.schema import Schema, SchemaSource, copy_value
+from sampan.api.resources.resource import GroupVersionKind
+from sampan.api.schema.tree import Schema, SchemaSource, copy_value
 from sampan.api.unstructured import Unstructured
 
 _encoder = msgspec.json.Encoder()
@@ -66,7 +66,7 @@ class ResourceCodec:
 
     def _completed(self, value: dict[str, Any]) -> Unstructured:
         """Return the object for a pruned dict, after applying the defaults of the schema."""
-        fields.apply_defaults(value, self.schema)
+        custom.apply_defaults(value, self.schema)
         return Unstructured.from_value(value)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
-from sampan.api import times
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import times
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

@@ -4,11 +4,11 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from sampan.api import names
+from sampan.api.field_errors import FieldError, Path
 from sampan.api.go_compat import gotext
-from sampan.api.label_selector import label_errors
+from sampan.api.selectors.label_selector import label_errors
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.machinery import errors
-from sampan.machinery.errors import FieldError, Path
 
 _CHANCE = random.Random()
 """A private generator: tests seed the shared one of the `random` module."""

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.machinery import errors
-from sampan.machinery.errors import FieldError
 
 _MOST = 2**64 - 1
 

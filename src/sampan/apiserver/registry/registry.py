@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sampan.api import schemas
-from sampan.api.resource import GroupVersionKind, Resource, SelectableField
+from sampan.api.resources.resource import GroupVersionKind, Resource, SelectableField
+from sampan.api.schema import schemas
 from sampan.api.scheme import Scheme, type_for
-from sampan.apiserver.registry import generic
+from sampan.apiserver.authn.authenticator import UnionTokenAuthenticator
+from sampan.apiserver.authz import UnionAuthorizer
+from sampan.apiserver.authz.rbac import RbacIndex
 from sampan.apiserver.registry.allocation.addresses import AddressAllocator
 from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
 from sampan.apiserver.registry.allocation.ranges import ServiceRanges
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.behaviour import ResourceBehaviour, make_generic_behaviour
 from sampan.apiserver.registry.codec import ResourceCodec, bookmark_rest
 from sampan.apiserver.registry.custom import strategy as custom
 from sampan.apiserver.registry.custom.stored_versions import ConvertingBackend
@@ -23,16 +26,27 @@ from sampan.apiserver.registry.store import IsStale, Store
 from sampan.apiserver.registry.stored_object import StoredObjects
 from sampan.apiserver.registry.strategy import Strategy
 from sampan.machinery.clock import Clock
-from sampan.machinery.memory import MemoryTrimmer
+from sampan.machinery.linux.process_resources import MemoryTrimmer
 from sampan.storage.backend import Backend
 from sampan.storage.cacher import CachedField, Cacher, HistoryBudget, Shape, SharedRevision, WatchBudget
 from sampan.storage.cacher.item import ItemMaker
 
 if TYPE_CHECKING:
-    from sampan.apiserver.auth_services import AuthServices
     from sampan.apiserver.webhooks.client import WebhookClients
-    from sampan.machinery.token_signer import TokenSigner
+    from sampan.machinery.pki.token_signer import TokenSigner
     from sampan.storage.encryption import Encryption
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthServices:
+    """The authentication and authorization state that registry code needs, for reviews and role escalation checks."""
+
+    authorizer: UnionAuthorizer
+    rules: RbacIndex = field(default_factory=RbacIndex)
+    tokens: UnionTokenAuthenticator = field(default_factory=lambda: UnionTokenAuthenticator(()))
+    audiences: Sequence[str] = ()
+    """The audiences of tokens for this server."""
+
 
 StartTask = Callable[[Any], asyncio.Task[None]]
 """A function that runs a cacher in the server's task group."""
@@ -238,7 +252,7 @@ def _behaviour_key(resource: Resource) -> tuple[str, str, str]:
 def _make_behaviour(resource: Resource) -> ResourceBehaviour:
     if resource.is_custom:
         return custom.make_behaviour(resource)
-    return find_behaviour(resource.group, resource.plural) or generic.make_behaviour(resource)
+    return find_behaviour(resource.group, resource.plural) or make_generic_behaviour(resource)
 
 
 def _plain_value(value: bytes) -> bytes:

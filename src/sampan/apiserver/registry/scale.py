@@ -9,11 +9,10 @@ from msgspec import structs
 
 from sampan.api import names
 from sampan.api.codec import json
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
 from sampan.api.types.meta_v1 import ManagedFieldsEntry, ObjectMeta
-from sampan.apiserver.fieldmanager import manager_name
-from sampan.apiserver.fieldmanager.scale_handler import KIND
+from sampan.apiserver.fieldmanager import SCALE_KIND, manager_name
 from sampan.apiserver.registry import metadata, preconditions
 from sampan.apiserver.registry.validation import validate_non_negative
 from sampan.apiserver.request import bodies, options, patches, server_side_apply
@@ -90,7 +89,7 @@ class Scaled:
         field_errors = metadata.validate_object_meta(scale.metadata, True, _validate_name)
         field_errors.extend(validate_non_negative(scale.spec.replicas, "spec.replicas"))
         if field_errors:
-            raise errors.invalid("Scale", name, field_errors, group=KIND.group)
+            raise errors.invalid("Scale", name, field_errors, group=SCALE_KIND.group)
 
 
 def make_scale(obj: Any, replicas: int, current_replicas: int, selector: str) -> Scale:
@@ -105,7 +104,7 @@ def make_scale(obj: Any, replicas: int, current_replicas: int, selector: str) ->
 
 async def _put(endpoints: ApiEndpoints, call: Call) -> tuple[Change, Context]:
     opts = options.write_options("UpdateOptions", call.query)
-    desired: Scale = await endpoints.read_object(call, endpoints.registry.codec(KIND), opts.field_validation)
+    desired: Scale = await endpoints.read_object(call, endpoints.registry.codec(SCALE_KIND), opts.field_validation)
     bodies.match_name(call, desired)
     bodies.match_namespace(call, desired)
     ctx = endpoints.context(call, opts.dry_run)
@@ -117,7 +116,7 @@ async def _put(endpoints: ApiEndpoints, call: Call) -> tuple[Change, Context]:
 
 
 def _patch(endpoints: ApiEndpoints, call: Call) -> tuple[Change, Context]:
-    codec = endpoints.registry.codec(KIND)
+    codec = endpoints.registry.codec(SCALE_KIND)
     patch, opts = patches.read(call, codec)
     ctx = endpoints.context(call, opts.dry_run)
     if patch is None:
@@ -136,7 +135,7 @@ def _patch(endpoints: ApiEndpoints, call: Call) -> tuple[Change, Context]:
 
 
 def _apply(endpoints: ApiEndpoints, call: Call, ctx: Context, opts: WriteOptions) -> Change:
-    codec = endpoints.registry.codec(KIND)
+    codec = endpoints.registry.codec(SCALE_KIND)
 
     def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
         applied, repeated = server_side_apply.read(call.body)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.api import limits
-from sampan.api.field_errors import collected
-from sampan.api.resource import Resource
+from sampan.api.field_errors import FieldError, collected
+from sampan.api.resources.resource import Resource
 from sampan.api.unstructured import Unstructured
 from sampan.apiserver.registry import deletion, metadata, preconditions
 from sampan.apiserver.registry.codec import ResourceCodec
@@ -24,7 +24,7 @@ from sampan.apiserver.registry.strategy import Context, FinishFunc, Strategy
 from sampan.machinery import errors
 from sampan.machinery.apply.managed import differ_in_time_only
 from sampan.machinery.clock import Clock
-from sampan.machinery.step_parts import step_part
+from sampan.machinery.telemetry.flight_recorder import step_part
 from sampan.storage.backend import Backend, KeyValue, StorageError, StoreConflict
 from sampan.storage.cacher import Cacher, Item
 from sampan.storage.cacher.item import respliced, splice
@@ -251,7 +251,7 @@ class Store:
             obj.metadata.generation = old.metadata.generation + 1
 
     def _check_change(
-        self, ctx: Context, obj: Any, old: Any, strategy: Strategy, permission_errors: Sequence[errors.FieldError]
+        self, ctx: Context, obj: Any, old: Any, strategy: Strategy, permission_errors: Sequence[FieldError]
     ) -> None:
         is_needed = self.strategy.needs_qualified_finalizers
         field_errors = metadata.validate_object_meta_update(
@@ -376,7 +376,7 @@ class Store:
                 raise errors.unexpected(TOO_LARGE) from error
             raise
 
-    def _invalid(self, obj: Any, field_errors: list[errors.FieldError]) -> errors.ApiError:
+    def _invalid(self, obj: Any, field_errors: list[FieldError]) -> errors.ApiError:
         return errors.invalid(self.resource.kind, obj.metadata.name, field_errors, group=self.resource.group)
 
     def _written(self, obj: Any, raw: bytes, revision: int, *, created: bool = False) -> WriteResult:

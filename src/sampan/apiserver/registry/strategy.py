@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sampan.api import names
+from sampan.api.field_errors import FieldError
 from sampan.apiserver.registry import deletion, metadata
-from sampan.machinery.errors import FieldError
 
 if TYPE_CHECKING:
     from sampan.api.scheme import Scheme
-    from sampan.apiserver.auth_services import AuthServices
     from sampan.apiserver.registry.allocation.addresses import AddressAllocator
     from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
+    from sampan.apiserver.registry.registry import AuthServices
     from sampan.apiserver.registry.store import Store
     from sampan.apiserver.request.call import UserInfo
     from sampan.machinery.apply import Filter

@@ -15,8 +15,8 @@ from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.gotext import quote
 from sampan.api.go_compat.internal_view import shown
-from sampan.api.integers import parse_int64
 from sampan.api.types.meta_v1 import Condition
+from sampan.api.values.integers import parse_int64
 
 FieldErrors = Iterator[FieldError]
 
@@ -49,6 +49,17 @@ def validate_labels(labels: Mapping[str, str], at: str) -> FieldErrors:
     for key in sorted(labels):
         yield from validate_qualified_name(key, at)
         yield from validate_label_value(labels[key], at)
+
+
+def validate_typed_reference(reference: Any, at: str) -> FieldErrors:
+    """Yield the errors of the apiGroup, kind and name by which an object refers to another one."""
+    if reference.apiGroup is not None:
+        yield from validate_dns_subdomain(reference.apiGroup, f"{at}.apiGroup")
+    for field in ("kind", "name"):
+        value = getattr(reference, field)
+        yield from validate_required(value, f"{at}.{field}")
+        for text in names.path_segment(value):
+            yield FieldError.invalid(f"{at}.{field}", value, text)
 
 
 def validate_non_negative(value: int, at: str) -> FieldErrors:

@@ -11,14 +11,14 @@ import msgspec
 
 from sampan.api import limits
 from sampan.api.codec import json as json_codec
+from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
-from sampan.api.resource import GroupVersionKind
-from sampan.api.retired import is_known, is_same_kind
+from sampan.api.resources.resource import GroupVersionKind
+from sampan.api.resources.retired import is_known, is_same_kind
 from sampan.api.types.meta_v1 import DeleteOptions, OwnerReference
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON, OBJECT_MEDIA_TYPES, YAML
 from sampan.machinery import errors
-from sampan.machinery.errors import FieldError
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.codec import ResourceCodec

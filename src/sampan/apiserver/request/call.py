@@ -1,4 +1,6 @@
-"""One API request on its way through the pipeline, independent of the transport."""
+"""One API request on its way through the pipeline, independent of the transport, and the user who makes it."""
+
+from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Iterable, Mapping
@@ -7,15 +9,18 @@ from types import FrameType
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
-from sampan.api import limits
-from sampan.api.resource import Resource
+from sampan.api import limits, names
+from sampan.api.resources.resource import Resource
 from sampan.apiserver.request.negotiation import PLAIN, OutputFormat
-from sampan.machinery.peer_certificates import PeerCertificate
+from sampan.machinery.pki.server_tls import PeerCertificate
 
 ANONYMOUS = "system:anonymous"
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
+_ACCOUNT_PREFIX = "system:serviceaccount:"
+SERVICE_ACCOUNTS = "system:serviceaccounts"
+_NODE_CLAIM = "authentication.kubernetes.io/node-name"
 PROXIED_SUBRESOURCES = frozenset({"attach", "exec", "portforward", "proxy"})
 """Subresources that are proxied to a backend: they return its response and stream the request body."""
 
@@ -26,6 +31,42 @@ class UserInfo:
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def service_account_username(namespace: str, name: str) -> str:
+    return f"{_ACCOUNT_PREFIX}{namespace}:{name}"
+
+
+def service_account_groups(namespace: str) -> list[str]:
+    return [SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}"]
+
+
+def service_account_user(
+    namespace: str, name: str, uid: str = "", extra: Mapping[str, tuple[str, ...]] | None = None
+) -> UserInfo:
+    return UserInfo(
+        service_account_username(namespace, name), uid, (*service_account_groups(namespace), AUTHENTICATED), extra or {}
+    )
+
+
+def split_service_account(username: str) -> tuple[str, str] | None:
+    """Return the namespace and name of a service account user; None for any other user."""
+    if not username.startswith(_ACCOUNT_PREFIX):
+        return None
+    namespace, colon, name = username.removeprefix(_ACCOUNT_PREFIX).partition(":")
+    if not colon or names.dns1123_label(namespace) or names.dns1123_subdomain(name):
+        return None
+    return namespace, name
+
+
+def is_service_account_on(user: UserInfo, node: str) -> bool:
+    """Whether the user is a service account whose token is bound to this node."""
+    return split_service_account(user.name) is not None and user.extra.get(_NODE_CLAIM) == (node,)
+
+
+def authenticated_groups(groups: Iterable[str]) -> tuple[str, ...]:
+    own = tuple(groups)
+    return own if AUTHENTICATED in own or UNAUTHENTICATED in own else (*own, AUTHENTICATED)
 
 
 class Query:
@@ -40,7 +81,7 @@ class Query:
                 self._values.setdefault(key, []).append(value)
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[str, str]]) -> "Query":
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> Query:
         """Create a query from pairs that are already decoded."""
         query = cls("")
         for key, value in pairs:
@@ -105,11 +146,11 @@ class RequestTransport(Protocol):
     def remote_address(self) -> str:
         """The address of the client."""
 
-    def enter(self, call: "Call") -> Awaitable[None] | None:
+    def enter(self, call: Call) -> Awaitable[None] | None:
         """Admit the classified request to flow control. Return None if it may run at once, or an awaitable that ends
         when it is its turn; raise TooManyRequests if too many requests are waiting."""
 
-    async def read_body(self, call: "Call") -> None:
+    async def read_body(self, call: Call) -> None:
         """Read the body, once the request is authorized."""
 
 

@@ -4,14 +4,15 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.api import fields, integers, labels
+from sampan.api.field_errors import FieldError, Path
 from sampan.api.go_compat import gotext
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
+from sampan.api.selectors import fields, labels
+from sampan.api.values import integers
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.request import bodies
 from sampan.apiserver.request.call import Call, Query
 from sampan.machinery import errors
-from sampan.machinery.errors import FieldError, Path
 from sampan.storage.cacher import ListQuery, ObjectSelection, WatchQuery
 from sampan.storage.cacher import list_options as list_options
 

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from sampan.api.codec import json as json_codec
+from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import conversion_errors, gotext
-from sampan.apiserver.fieldmanager.ownership import is_reset_in_value
+from sampan.apiserver.fieldmanager import is_reset_in_value
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.request.bodies import kind_mismatch
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.options import WriteOptions, write_options
 from sampan.machinery import errors, patch
-from sampan.machinery.errors import FieldError
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

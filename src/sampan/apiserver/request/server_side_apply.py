@@ -7,8 +7,8 @@ from typing import Any
 from sampan.api.codec import json as json_codec
 from sampan.api.codec.careful import kind as kind_of_value
 from sampan.api.go_compat import conversion_errors
-from sampan.api.resource import Resource
-from sampan.apiserver.fieldmanager.ownership import Ownership
+from sampan.api.resources.resource import Resource
+from sampan.apiserver.fieldmanager import Ownership
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.stored_object import StoredObject
 from sampan.apiserver.request.call import Call

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.apiserver.request.negotiation import PARTIAL, PARTIAL_LIST, OutputFormat
 from sampan.apiserver.response.responses import VersionConverter
 from sampan.machinery import errors

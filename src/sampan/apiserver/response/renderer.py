@@ -19,7 +19,7 @@ import msgspec
 
 from sampan.api import limits
 from sampan.api.codec import json as json_codec
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.unstructured import Unstructured
 from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.request import negotiation

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sampan.api import conversion
 from sampan.api.codec import json as json_codec
-from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.resources.resource import GroupVersionKind, Resource
 from sampan.apiserver.request.call import Call
 from sampan.machinery import errors
 from sampan.storage import backend
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from sampan.apiserver.registry.registry import Registry
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,15 @@ class VersionConverter:
             return obj
         target = self._registry.codec(to, resource)
         return target.from_value(conversion.convert(json_codec.to_value(obj), to))[0]
+
+
+def api_error_of(error: Exception, call: Call) -> errors.ApiError:
+    """Return the API error for an exception that a request has raised. One that is not expected is logged."""
+    api_error = translate_storage_error(error, call)
+    if api_error is not None:
+        return api_error
+    log.exception("the request %s %s failed", call.method, call.path)
+    return errors.internal_error("the request failed unexpectedly")
 
 
 def translate_storage_error(error: Exception, call: Call) -> errors.ApiError | None:

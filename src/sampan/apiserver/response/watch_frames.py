@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.codec import json as json_codec
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON, PARTIAL_LIST, TABLE, OutputFormat

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sampan.api import ages
-from sampan.api.label_grammar import SelectorError
-from sampan.api.label_selector import LabelSelector, selector_of
+from sampan.api.selectors.label_grammar import SelectorError
+from sampan.api.selectors.label_selector import LabelSelector, selector_of
+from sampan.api.values import ages
 
 NONE = "<none>"
 UNSET = "<unset>"

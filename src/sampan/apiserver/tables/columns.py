@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.resource import GroupVersionKind
+from sampan.api.resources.resource import GroupVersionKind
 from sampan.apiserver import descriptions
 from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.tables import cells

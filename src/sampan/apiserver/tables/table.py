@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from sampan.api.go_compat import gotext
-from sampan.api.resource import GroupVersionKind
+from sampan.api.resources.resource import GroupVersionKind
 from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import PARTIAL, OutputFormat

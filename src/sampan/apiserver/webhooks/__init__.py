@@ -1,5 +1,7 @@
-"""Calls of webhooks that objects in the cluster configure: admission webhooks and conversion webhooks.
+"""Calls of webhooks.
 
-`client` has the contract of their locations and sends a review to a URL or to a service of the cluster and
-returns the response. The counterpart is `k8s.io/apiserver/pkg/util/webhook`.
+`client` calls those that objects in the cluster configure, admission and conversion webhooks: it has the contract of
+their locations, sends a review to a URL or to a service of the cluster and returns the response. `remote_webhook` calls
+those that files of the API server configure: token and access reviews, and audit events. The counterpart is
+`k8s.io/apiserver/pkg/util/webhook`.
 """

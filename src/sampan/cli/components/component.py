@@ -25,11 +25,10 @@ from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.client.kubeconfig import KubeconfigError, in_cluster, load
 from sampan.machinery.clock import Clock, RealClock
-from sampan.machinery.delegation import Delegation
-from sampan.machinery.leader_election import ElectionConfig, LeaderElector, LeadershipLost
-from sampan.machinery.metrics import Metrics
-from sampan.machinery.process_metrics import export_process
-from sampan.machinery.server_tls import ServerTlsSettings
+from sampan.machinery.control_loop.leader_election import ElectionConfig, LeaderElector, LeadershipLost
+from sampan.machinery.http.delegation import Delegation
+from sampan.machinery.pki.server_tls import ServerTlsSettings
+from sampan.machinery.telemetry.metrics import Metrics, export_process
 
 ACCESS_FLAGS = (
     Flag(

@@ -15,9 +15,9 @@ from aiohttp import web
 from sampan.api.types.authentication_v1 import UserInfo
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.machinery.delegation import ANONYMOUS, Delegation
-from sampan.machinery.metrics import CONTENT_TYPE, Metrics
-from sampan.machinery.server_tls import ServerTlsSettings, server_context
+from sampan.machinery.http.delegation import ANONYMOUS, Delegation
+from sampan.machinery.pki.server_tls import ServerTlsSettings, server_context
+from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Metrics
 
 _HEALTH = ("/healthz", "/readyz", "/livez")
 OPEN_PATHS = tuple(path for check in _HEALTH for path in (check, f"{check}/*"))
@@ -114,7 +114,7 @@ def tls_of(
     if certificate is not None and key is not None:
         context.load_cert_chain(certificate, key)
         return context
-    from sampan.machinery import certificates
+    from sampan.machinery.pki import certificates
 
     now = time.time()
     ca = certificates.make_ca(f"{name}-ca", now=now)

@@ -19,7 +19,7 @@ from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 
 if TYPE_CHECKING:
     from sampan.machinery.client.access import Access

@@ -23,10 +23,9 @@ from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices, lowest_unprivileged_port
-from sampan.machinery.metrics import Metrics
-from sampan.machinery.network_namespace import NetworkNamespace
-from sampan.machinery.process_metrics import export_process
+from sampan.machinery.telemetry.metrics import Metrics, export_process
 from sampan.network.nft import nft_program
 from sampan.network.proxy.configuration import NFTABLES, USERSPACE, KubeProxyConfiguration, as_yaml
 
@@ -92,7 +91,7 @@ def _clean_up(lack: str, masquerade_bit: int) -> None:
 
 
 def _initialize(configuration: KubeProxyConfiguration) -> None:
-    from sampan.network.proxy.conntrack.sysctls import apply_conntrack_sysctls
+    from sampan.network.proxy.conntrack import apply_conntrack_sysctls
 
     if os.geteuid() != 0:
         raise CliError("--init-only: needs root")

@@ -95,7 +95,7 @@ def _resources(pods: Callable[[], Iterable[Pod]]) -> Any:
     async def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> web.Response:
         from aiohttp import web
 
-        from sampan.machinery.metrics import CONTENT_TYPE
+        from sampan.machinery.telemetry.metrics import CONTENT_TYPE
         from sampan.scheduler.metrics import resource_text
 
         text = await resource_text(pods())

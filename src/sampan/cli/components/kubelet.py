@@ -33,7 +33,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
-from sampan.machinery.server_tls import ServerTlsSettings, UnknownTlsName, server_context
+from sampan.machinery.pki.server_tls import ServerTlsSettings, UnknownTlsName, server_context
 from sampan.runtimes.choice import RuntimeChoice
 from sampan.runtimes.names import AUTO, DOCKER, HOLLOW, OCI, RUNTIMES
 

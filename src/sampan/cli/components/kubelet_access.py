@@ -17,11 +17,11 @@ from sampan.kubelet.agent.certificate_manager import (
     client_request,
     serving_request,
 )
-from sampan.machinery.certificates import KeyPair, common_name, expiry, kubelet_server_name
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.client.kubeconfig import KubeconfigError, load
+from sampan.machinery.pki.certificates import KeyPair, common_name, expiry, kubelet_server_name
 
 if TYPE_CHECKING:
     from sampan.kubelet.agent.config import AgentConfig

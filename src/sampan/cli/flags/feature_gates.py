@@ -80,6 +80,7 @@ DRAResourcePoolStatus DRAWorkloadResourceClaims DeclarativeValidationTakeover Ev
 HPAScaleToZero ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
 KMSv1 KubeletInUserNamespace KubeletRegistrationGetOnExistsOnly LocalStorageCapacityIsolationFSQuotaMonitoring
 LoggingAlphaOptions ManifestBasedAdmissionControlConfig MaxUnavailableStatefulSet MemoryQoS MutablePVNodeAffinity
+NativeHistograms
 PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodCertificateRequest PodLevelResourceManagers
 PodLogsQuerySplitStreams PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay RuntimeClassInImageCriApi SELinuxMount
 SchedulerAsyncAPICalls SeparateCacheWatchRPC ShardedListAndWatch StorageCapacityScoring StorageVersionAPI
@@ -99,7 +100,7 @@ def feature_gates(text: str) -> dict[str, bool]:
         if name in BY_RUNTIME_CONFIG:
             continue
         if name not in DEFAULTS:
-            raise CliError(f"{FLAG}: unknown feature gate {name!r}")
+            raise CliError(f"{FLAG}: unrecognized feature gate: {name}")
         if DEFAULTS[name] != is_on:
             state = "on" if DEFAULTS[name] else "off"
             raise CliError(f"{FLAG}: {name} is always {state} in Sampan, as it is by default in Kubernetes v1.36")

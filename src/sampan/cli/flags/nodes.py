@@ -136,7 +136,7 @@ def _stages(path: str | None) -> Path | None:
     """Parse the stage file early, so that errors are reported before anything starts."""
     if not path:
         return None
-    from sampan.runtimes.hollow.stages import StageError, read_stages
+    from sampan.runtimes.hollow.behaviour import StageError, read_stages
 
     flag = "--hollow-stages"
     try:

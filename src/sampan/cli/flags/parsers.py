@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sampan.api import durations
+from sampan.api.values import durations
 from sampan.apiserver.authn.static_tokens import TokenFileError, read_user_file
 from sampan.apiserver.request.call import UserInfo
 from sampan.cli.failures import CliError

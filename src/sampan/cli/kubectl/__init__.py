@@ -1,9 +1,10 @@
 """`sampan kubectl`: the commands of kubectl with the same flags and output, for machines without it.
 
-There is one module per command (`staging/src/k8s.io/kubectl/pkg/cmd`), with the attribute `command`. Commands are
-short-lived, so they use the HTTP client of the standard library and untyped values: importing aiohttp and the API types
-would take longer than most commands. What commands share is in `command` (flags), `options` (shared flags), `factory`
-(connection and resource types), `targets` (which objects), `printers` (output) and `errors`.
+There is one module or package per command (`staging/src/k8s.io/kubectl/pkg/cmd`), with the attribute `command`.
+Commands are short-lived, so they use the HTTP client of the standard library and untyped values: importing aiohttp and
+the API types would take longer than most commands. What commands share is in `command_line` (flags and help), `client`
+(connection and resource types), `objects` (which objects, and how they are written), `printers`, `describers`,
+`kustomization` and `errors`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import PREFERENCES, KubectlGroup
+from sampan.cli.kubectl.command_line.command import PREFERENCES, KubectlGroup
 from sampan.cli.kubectl.errors import KubectlError, PlainError
 
 GROUPS = {
@@ -118,7 +119,7 @@ class RootGroup(KubectlGroup):
         is_named = bool(os.environ.get("KUBERC")) or any(word.startswith("--kuberc") for word in args)
         if not is_named and not os.path.exists(os.path.expanduser("~/.kube/kuberc")):
             return args
-        from sampan.cli.kubectl.preferences import apply_preferences
+        from sampan.cli.kubectl.command_line.preferences import apply_preferences
 
         preferences = apply_preferences(args, self.flag_set(), lambda words: self.find_path(ctx, words))
         ctx.meta[PREFERENCES] = preferences
@@ -144,7 +145,7 @@ class RootGroup(KubectlGroup):
         return KubectlError(f'unknown command "{word}" for "kubectl"' + suggestions(word))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from sampan.cli.kubectl.help_text import write_rows
+        from sampan.cli.kubectl.command_line.help_text import write_rows
         from sampan.cli.kubectl.plugin import plugin_commands
 
         for title, commands in GROUPS.items():

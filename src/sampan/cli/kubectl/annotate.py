@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.pairs import parse_pairs, split_pairs
+from sampan.cli.kubectl.command_line.shared_options import dry_run_of
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.metadata_change import (
+from sampan.cli.kubectl.objects.metadata_change import (
     changed_value,
     check_selection,
     metadata_options,
@@ -18,9 +20,7 @@ from sampan.cli.kubectl.metadata_change import (
     selected_infos,
     send_change,
 )
-from sampan.cli.kubectl.object_writer import CHANGE_CAUSE, ObjectWriter, ResultPrinter
-from sampan.cli.kubectl.options import dry_run_of
-from sampan.cli.kubectl.pairs import parse_pairs, split_pairs
+from sampan.cli.kubectl.objects.object_writer import CHANGE_CAUSE, ObjectWriter, ResultPrinter
 
 
 @click.command("annotate", cls=KubectlCommand)

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.resource_type import ResourceType
+from sampan.cli.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE
 from sampan.cli.kubectl.errors import KubectlError, UsageError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import STRING_SLICE
 from sampan.cli.kubectl.printers import printer_for, unknown_format
 from sampan.cli.kubectl.printers.table import print_table
-from sampan.cli.kubectl.resource_type import ResourceType
 
 _FORMATS = ("json", "yaml", "kyaml", "wide", "name")
 _COLUMNS = ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ConnectionFailure
+from sampan.cli.kubectl.command_line.command import KubectlCommand
 from sampan.cli.kubectl.errors import UsageError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.session import ConnectionFailure
 
 
 @click.command("api-versions", cls=KubectlCommand)

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import DURATION
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import DURATION
-from sampan.cli.kubectl.pod_selection import Pod, attachable_pod, container_names, default_container
+from sampan.cli.kubectl.objects.pod_selection import Pod, attachable_pod, container_names, default_container
 
 _NOTICE = (
     "All commands and output from this session will be recorded in container logs, including credentials and sensitive "
@@ -53,7 +53,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
 
 def attach_to(factory: Factory, pod: Pod, options: dict[str, Any]) -> None:
     """Attach to a container of a pod with the flags of the command."""
-    from sampan.cli.kubectl.container_terminal import detach_sequence, run, uses_terminal
+    from sampan.cli.kubectl.client.container_terminal import detach_sequence, run, uses_terminal
 
     try:
         container = default_container(pod, options["container"], is_quiet=options["quiet"])

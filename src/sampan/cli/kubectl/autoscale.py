@@ -7,21 +7,13 @@ from typing import Any
 
 import click
 
-from sampan.api import quantity
-from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import DeprecatedOption
-from sampan.cli.kubectl.kinds import UnknownResourceType
-from sampan.cli.kubectl.last_applied import with_last_applied
-from sampan.cli.kubectl.object_writer import (
-    ObjectWriter,
-    ResultPrinter,
-    record_option,
-    save_config_option,
-    with_change_cause,
-)
-from sampan.cli.kubectl.options import (
+from sampan.api.values import quantity
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.resource_types import UnknownResourceType
+from sampan.cli.kubectl.client.session import ServerError
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import DeprecatedOption
+from sampan.cli.kubectl.command_line.shared_options import (
     dry_run_of,
     dry_run_option,
     field_manager_option,
@@ -29,8 +21,16 @@ from sampan.cli.kubectl.options import (
     filename_options,
     output_options,
 )
-from sampan.cli.kubectl.session import ServerError
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.objects.last_applied import with_last_applied
+from sampan.cli.kubectl.objects.object_writer import (
+    ObjectWriter,
+    ResultPrinter,
+    record_option,
+    save_config_option,
+    with_change_cause,
+)
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 _UNITS = {"cpu": "m", "memory": "Mi"}
 _DEPRECATED = (

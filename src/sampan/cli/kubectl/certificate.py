@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand, KubectlGroup
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError
+from sampan.cli.kubectl.command_line.command import KubectlCommand, KubectlGroup
+from sampan.cli.kubectl.command_line.shared_options import filename_flags, filename_options, output_options, printer_of
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.options import filename_flags, filename_options, output_options, printer_of
-from sampan.cli.kubectl.session import ServerError
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 _PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 _ATTEMPTS = 11

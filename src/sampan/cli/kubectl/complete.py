@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand, KubectlGroup
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.global_options import GLOBAL_OPTIONS
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand, KubectlGroup
+from sampan.cli.kubectl.command_line.global_options import GLOBAL_OPTIONS
 from sampan.cli.kubectl.printers import GET_FORMATS
 
 _POD_COMMANDS = frozenset({"logs", "exec", "attach", "port-forward", "debug", "cp"})

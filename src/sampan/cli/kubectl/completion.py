@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import quoted
 from sampan.cli.kubectl.errors import UsageError
-from sampan.cli.kubectl.flag_parser import quoted
 
 _BASH = """\
 # bash completion for sampan kubectl

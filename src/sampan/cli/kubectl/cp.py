@@ -14,12 +14,12 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError, Session
+from sampan.cli.kubectl.command_line.command import KubectlCommand
 from sampan.cli.kubectl.errors import KubectlError, SilentExit
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.pod_selection import check_container, default_container
+from sampan.cli.kubectl.objects.pod_selection import check_container, default_container
 from sampan.cli.kubectl.printers.go_template.values import quote
-from sampan.cli.kubectl.session import ServerError, Session
 
 _PIECE = 32 << 10
 _BAD_FORMAT = "filespec must match the canonical format: [[namespace/]pod:]file/path"
@@ -110,8 +110,8 @@ class _RemoteTar:
 async def _run(
     session: Session, path: str, query: list[tuple[str, str]], stdin: bytes | None
 ) -> tuple[int, bytes, bytes]:
-    from sampan.cli.kubectl.container_terminal import finish
-    from sampan.cli.kubectl.sockets import run_process
+    from sampan.cli.kubectl.client.container_terminal import finish
+    from sampan.cli.kubectl.client.sockets import run_process
     from sampan.machinery.multiplex.remote_command import exit_code
 
     outputs = {1: bytearray(), 2: bytearray()}

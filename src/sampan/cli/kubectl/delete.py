@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand
-from sampan.cli.kubectl.deletion import Deletion, cascade_policy, deletion_options, wait_until_deleted
-from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.options import (
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.raw_request import check_raw_flags, send_raw
+from sampan.cli.kubectl.client.session import ServerError
+from sampan.cli.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import (
     all_namespaces_option,
     dry_run_of,
     dry_run_option,
@@ -20,9 +20,9 @@ from sampan.cli.kubectl.options import (
     filename_options,
     selector_option,
 )
-from sampan.cli.kubectl.raw_request import check_raw_flags, send_raw
-from sampan.cli.kubectl.session import ServerError
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.objects.deletion import Deletion, cascade_policy, deletion_options, wait_until_deleted
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 _FORCED = (
     "Immediate deletion does not wait for confirmation that the running resource has been terminated. The resource may "
@@ -40,7 +40,7 @@ _FORCED = (
 @deletion_options(waits=True)
 @click.option("--now", is_flag=True, help="Signal termination at once; the same as --grace-period=1.")
 @click.option("--ignore-not-found", is_flag=True, help="Treat an object that does not exist as success.")
-@click.option("-o", "--output", default="", metavar="name", help="With name, print only the names.")
+@click.option("-o", "--output", default="", metavar="name", help="Output format; name prints only the names.")
 @click.option("--raw", default="", metavar="PATH", help="Path of the server to send a DELETE request to.")
 @click.option("-i", "--interactive", is_flag=True, help="Ask for confirmation before the deletion.")
 @dry_run_option()

@@ -6,18 +6,18 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand
-from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.options import (
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError
+from sampan.cli.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import (
     all_namespaces_option,
     chunk_size_option,
     filename_flags,
     filename_options,
     selector_option,
 )
-from sampan.cli.kubectl.session import ServerError
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 _NO_TYPE = (
     'You must specify the type of resource to describe. Use "kubectl api-resources" for a complete list of supported '

@@ -19,21 +19,21 @@ from sampan.cli.kubectl.apply import CLIENT_SIDE_MANAGER, warn_if_deleted
 from sampan.cli.kubectl.apply.patcher import ApplyPatcher, PatchSchemas
 from sampan.cli.kubectl.apply.prune import prunable_objects, prunable_types
 from sampan.cli.kubectl.apply.server_side import SERVER_SIDE_MANAGER
-from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand
-from sampan.cli.kubectl.errors import KubectlError, SilentExit, UsageError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.last_applied import configuration_text
-from sampan.cli.kubectl.object_writer import APPLY, ObjectWriter
-from sampan.cli.kubectl.options import (
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError, Session
+from sampan.cli.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import (
     field_manager_option,
     filename_flags,
     filename_options,
     selector_option,
 )
+from sampan.cli.kubectl.errors import KubectlError, SilentExit, UsageError
+from sampan.cli.kubectl.objects.last_applied import configuration_text
+from sampan.cli.kubectl.objects.object_writer import APPLY, ObjectWriter
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 from sampan.cli.kubectl.printers import as_yaml
 from sampan.cli.kubectl.printers.objects import without_managed_fields
-from sampan.cli.kubectl.session import ServerError, Session
-from sampan.cli.kubectl.targets import ResourceInfo
 
 Versions = tuple[dict[str, Any] | None, dict[str, Any]]
 """The live object, None if there is none, and the object that apply would make."""

@@ -96,7 +96,7 @@ class ErrorAggregate(CliError):
 
 def error_text(error: click.ClickException) -> str:
     """Return the text of an error in a list of errors."""
-    from sampan.cli.kubectl.session import ServerError
+    from sampan.cli.kubectl.client.session import ServerError
 
     return error.text_in_list if isinstance(error, (KubectlError, ServerError)) else error.message
 

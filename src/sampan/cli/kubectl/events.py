@@ -8,14 +8,19 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE
+from sampan.cli.kubectl.command_line.shared_options import (
+    all_namespaces_option,
+    chunk_size_option,
+    output_options,
+    printer_of,
+)
 from sampan.cli.kubectl.errors import KubectlError, PlainError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import STRING_SLICE
-from sampan.cli.kubectl.options import all_namespaces_option, chunk_size_option, output_options, printer_of
+from sampan.cli.kubectl.objects.targets import list_pages
 from sampan.cli.kubectl.printers.objects import NamePrinter
 from sampan.cli.kubectl.printers.table import escaped, table_lines
-from sampan.cli.kubectl.targets import list_pages
 
 
 @click.command("events", cls=KubectlCommand)
@@ -128,6 +133,6 @@ def _interval(event: Mapping[str, Any]) -> str:
 
 
 def _age(text: str | None) -> str:
-    from sampan.api.ages import age
+    from sampan.api.values.ages import age
 
     return age(text, time.time()) if text else "<unknown>"

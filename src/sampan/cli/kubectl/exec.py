@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import ARGS_BEFORE_DASH, KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import ARGS_BEFORE_DASH, KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import DURATION, STRING_SLICE
 from sampan.cli.kubectl.errors import KubectlError, UsageError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import DURATION, STRING_SLICE
-from sampan.cli.kubectl.manifests import FilenameFlags
-from sampan.cli.kubectl.pod_selection import (
+from sampan.cli.kubectl.objects.manifests import FilenameFlags
+from sampan.cli.kubectl.objects.pod_selection import (
     Pod,
     activity_order,
     attachable_pod,
@@ -42,7 +42,7 @@ from sampan.cli.kubectl.pod_selection import (
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
     """Run a command in a container."""
-    from sampan.cli.kubectl.container_terminal import run
+    from sampan.cli.kubectl.client.container_terminal import run
 
     factory: Factory = ctx.obj
     dash = ctx.meta[ARGS_BEFORE_DASH]

@@ -6,29 +6,30 @@ from typing import Any
 
 import click
 
-from sampan.api import int_or_string
 from sampan.api.go_compat import gotext
-from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.last_applied import with_last_applied
-from sampan.cli.kubectl.object_writer import (
-    ObjectWriter,
-    ResultPrinter,
-    record_option,
-    save_config_option,
-    with_change_cause,
-)
-from sampan.cli.kubectl.options import (
+from sampan.api.values import int_or_string
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import (
     dry_run_of,
     dry_run_option,
     field_manager_option,
     filename_flags,
     filename_options,
     output_options,
+    override_options,
+    with_overrides,
 )
-from sampan.cli.kubectl.overrides import override_options, with_overrides
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.objects.last_applied import with_last_applied
+from sampan.cli.kubectl.objects.object_writer import (
+    ObjectWriter,
+    ResultPrinter,
+    record_option,
+    save_config_option,
+    with_change_cause,
+)
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 _KINDS = {
     ("", "ReplicationController"),

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand, KubectlGroup
+from sampan.cli.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand, KubectlGroup
+from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.preference_file import preference_path, read_document, write_document
+from sampan.cli.kubectl.command_line.shared_options import output_options, printer_of
 from sampan.cli.kubectl.errors import KubectlError, PlainError
-from sampan.cli.kubectl.flag_parser import quoted
-from sampan.cli.kubectl.options import output_options, printer_of
-from sampan.cli.kubectl.preference_file import preference_path, read_document, write_document
 
 _SECTIONS = ("defaults", "aliases", "credentialplugin")
 _POLICIES = ("AllowAll", "DenyAll", "Allowlist")

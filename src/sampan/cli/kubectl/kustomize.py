@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.command_line.command import KubectlCommand
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.kustomization import build
 from sampan.cli.kubectl.printers import as_yaml

@@ -8,11 +8,13 @@ from typing import Any
 import click
 
 from sampan.api import names
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.pairs import split_pairs
+from sampan.cli.kubectl.command_line.shared_options import dry_run_of
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import quoted
-from sampan.cli.kubectl.metadata_change import (
+from sampan.cli.kubectl.objects.metadata_change import (
     changed_value,
     check_selection,
     metadata_options,
@@ -20,9 +22,7 @@ from sampan.cli.kubectl.metadata_change import (
     selected_infos,
     send_change,
 )
-from sampan.cli.kubectl.object_writer import ObjectWriter, ResultPrinter
-from sampan.cli.kubectl.options import dry_run_of
-from sampan.cli.kubectl.pairs import split_pairs
+from sampan.cli.kubectl.objects.object_writer import ObjectWriter, ResultPrinter
 
 
 @click.command("label", cls=KubectlCommand)

@@ -11,12 +11,13 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError, Session
+from sampan.cli.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import DURATION
+from sampan.cli.kubectl.command_line.shared_options import selector_option
 from sampan.cli.kubectl.errors import KubectlError, UsageError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import DURATION
-from sampan.cli.kubectl.options import selector_option
-from sampan.cli.kubectl.pod_selection import (
+from sampan.cli.kubectl.objects.pod_selection import (
     Pod,
     annotated_container,
     check_container,
@@ -26,7 +27,6 @@ from sampan.cli.kubectl.pod_selection import (
     target_object,
     tell_default,
 )
-from sampan.cli.kubectl.session import ServerError, Session
 
 _TAIL_OF_SELECTED = 10
 _RETRY_INTERVAL_S = 1.0
@@ -159,7 +159,7 @@ def _query(options: Mapping[str, Any], *, has_tail: bool) -> dict[str, str]:
 
 
 def _checked_time(text: str) -> str:
-    from sampan.api import times
+    from sampan.api.values import times
 
     try:
         times.parse_time(text)

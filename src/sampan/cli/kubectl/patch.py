@@ -7,11 +7,21 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.shared_options import (
+    dry_run_of,
+    dry_run_option,
+    field_manager_option,
+    filename_flags,
+    filename_options,
+    output_options,
+    subresource_option,
+)
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import quoted
-from sampan.cli.kubectl.object_writer import (
+from sampan.cli.kubectl.objects.object_writer import (
     CHANGE_CAUSE,
     JSON_PATCH,
     MERGE,
@@ -21,17 +31,7 @@ from sampan.cli.kubectl.object_writer import (
     change_cause,
     record_option,
 )
-from sampan.cli.kubectl.options import (
-    dry_run_of,
-    dry_run_option,
-    field_manager_option,
-    filename_flags,
-    filename_options,
-    output_options,
-    subresource_option,
-)
-from sampan.cli.kubectl.session import ServerError
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 _TYPES = {"json": JSON_PATCH, "merge": MERGE, "strategic": STRATEGIC}
 
@@ -127,7 +127,7 @@ def _patched(info: ResourceInfo, data: bytes, media_type: str) -> dict[str, Any]
     """Return the object after the patch, without a request."""
     import msgspec
 
-    from sampan.cli.kubectl.patch_metadata import built_in_schema
+    from sampan.cli.kubectl.objects.patch_metadata import built_in_schema
     from sampan.machinery import patch as patches
 
     value = info.value

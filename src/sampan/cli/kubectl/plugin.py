@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand, KubectlGroup
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand, KubectlGroup
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
 
 _PREFIXES = ("kubectl-",)
 

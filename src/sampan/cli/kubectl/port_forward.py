@@ -16,13 +16,13 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError, Session
+from sampan.cli.kubectl.client.sockets import open_port_forward
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import DURATION, STRING_SLICE
 from sampan.cli.kubectl.errors import KubectlError, UsageError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import DURATION, STRING_SLICE
-from sampan.cli.kubectl.pod_selection import Pod, activity_order, pods_of_object, target_object
-from sampan.cli.kubectl.session import ServerError, Session
-from sampan.cli.kubectl.sockets import open_port_forward
+from sampan.cli.kubectl.objects.pod_selection import Pod, activity_order, pods_of_object, target_object
 from sampan.machinery.multiplex.port_forward import Forwarding
 from sampan.machinery.multiplex.spdy import SpdyConnection
 

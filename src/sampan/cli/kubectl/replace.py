@@ -6,20 +6,11 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.deletion import Deletion, cascade_policy, deletion_options, wait_until_deleted
-from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.last_applied import with_last_applied
-from sampan.cli.kubectl.manifests import FilenameFlags
-from sampan.cli.kubectl.object_writer import (
-    ObjectWriter,
-    ResultPrinter,
-    record_option,
-    save_config_option,
-    with_change_cause,
-)
-from sampan.cli.kubectl.options import (
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.raw_request import check_raw_flags, send_raw
+from sampan.cli.kubectl.client.session import ServerError
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import (
     dry_run_of,
     dry_run_option,
     field_manager_option,
@@ -30,9 +21,18 @@ from sampan.cli.kubectl.options import (
     validate_option,
     validation_of,
 )
-from sampan.cli.kubectl.raw_request import check_raw_flags, send_raw
-from sampan.cli.kubectl.session import ServerError
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.objects.deletion import Deletion, cascade_policy, deletion_options, wait_until_deleted
+from sampan.cli.kubectl.objects.last_applied import with_last_applied
+from sampan.cli.kubectl.objects.manifests import FilenameFlags
+from sampan.cli.kubectl.objects.object_writer import (
+    ObjectWriter,
+    ResultPrinter,
+    record_option,
+    save_config_option,
+    with_change_cause,
+)
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 _REPLACE_TIMEOUT_S = 300.0
 

@@ -7,19 +7,11 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import DURATION
-from sampan.cli.kubectl.object_writer import (
-    CHANGE_CAUSE,
-    MERGE,
-    ObjectWriter,
-    ResultPrinter,
-    change_cause,
-    record_option,
-)
-from sampan.cli.kubectl.options import (
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError, Session
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import DURATION
+from sampan.cli.kubectl.command_line.shared_options import (
     dry_run_of,
     dry_run_option,
     filename_flags,
@@ -27,8 +19,16 @@ from sampan.cli.kubectl.options import (
     output_options,
     selector_option,
 )
-from sampan.cli.kubectl.session import ServerError, Session
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.objects.object_writer import (
+    CHANGE_CAUSE,
+    MERGE,
+    ObjectWriter,
+    ResultPrinter,
+    change_cause,
+    record_option,
+)
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 _RETRY_S = 1.0
 _RETRY_LIMIT_S = 300.0

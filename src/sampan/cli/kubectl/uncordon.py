@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.node_schedulability import selected_nodes, set_schedulable
-from sampan.cli.kubectl.options import dry_run_of, dry_run_option, selector_option
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import dry_run_of, dry_run_option, selector_option
+from sampan.cli.kubectl.cordon import selected_nodes, set_schedulable
 
 
 @click.command("uncordon", cls=KubectlCommand)

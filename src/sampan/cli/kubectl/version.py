@@ -11,9 +11,9 @@ from typing import Any
 import click
 import msgspec
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
 
 CLIENT_VERSION = "v1.36.4"
 """The version of kubectl that the commands implement."""

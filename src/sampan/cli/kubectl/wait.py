@@ -9,21 +9,21 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import DURATION, STRING_SLICE, quoted
-from sampan.cli.kubectl.manifests import FilenameFlags
-from sampan.cli.kubectl.options import (
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import FoundErrors, ServerError, Session
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import DURATION, STRING_SLICE, quoted
+from sampan.cli.kubectl.command_line.shared_options import (
     all_namespaces_option,
     field_selector_option,
     output_options,
     printer_of,
     selector_option,
 )
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
+from sampan.cli.kubectl.objects.manifests import FilenameFlags
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 from sampan.cli.kubectl.printers.jsonpath import relaxed
-from sampan.cli.kubectl.session import FoundErrors, ServerError, Session
-from sampan.cli.kubectl.targets import ResourceInfo
 from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate
 
 _WEEK_S = 7 * 24 * 3600.0

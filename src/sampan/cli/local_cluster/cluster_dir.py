@@ -21,7 +21,7 @@ import msgspec
 
 from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.sudo_user import hand_over, sudo_user
-from sampan.machinery.private_files import write_private
+from sampan.machinery.pki.private_files import write_private
 
 DEFAULT_NAME = "sampan"
 NAME_LENGTH = 63

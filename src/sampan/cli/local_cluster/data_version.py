@@ -15,7 +15,7 @@ import msgspec
 from sampan import __version__
 from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir
-from sampan.machinery.private_files import write_private
+from sampan.machinery.pki.private_files import write_private
 
 DATA_FORMAT = 1
 """The newest format of a data directory that this version writes and reads."""

@@ -20,8 +20,8 @@ from click.core import ParameterSource
 
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
-from sampan.machinery.network_namespace import NetworkNamespace
-from sampan.machinery.private_files import write_private
+from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.machinery.pki.private_files import write_private
 
 log = logging.getLogger(__name__)
 

@@ -29,8 +29,8 @@ from typing import Any, NoReturn
 
 from sampan.cli.failures import CliError
 from sampan.cluster.cluster_config import KUBELET
-from sampan.machinery.network_namespace import loopback_up
-from sampan.machinery.outer_network import OuterNetwork, OuterSocketServer
+from sampan.machinery.linux.network_namespace import loopback_up
+from sampan.machinery.linux.outer_network import OuterNetwork, OuterSocketServer
 from sampan.network import netlink
 from sampan.runtimes.kernel import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_REC, mount
 from sampan.runtimes.names import AUTO, OCI

@@ -21,7 +21,7 @@ from sampan.cli.local_cluster.start_progress import NoProgress, StartProgress
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import ClusterConfig
 from sampan.machinery.clock import RealClock
-from sampan.machinery.descriptors import raise_descriptor_limit
+from sampan.machinery.linux.process_resources import raise_descriptor_limit
 
 log = logging.getLogger(__name__)
 

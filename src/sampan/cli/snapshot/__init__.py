@@ -1,14 +1,14 @@
 """`sampan snapshot`: save the objects, images and volumes of a cluster to a file, restore them, and fork a cluster.
 
-`capture` copies the store and describes a cluster, `placement` puts a copy into a data directory, and `save`,
-`restore`, `fork` and `snapshot_table` are the commands. The format of the file is in `sampan.cluster.snapshot`.
+`save`, `restore`, `fork` and `snapshot_table` are the commands; `save` copies the store and describes a cluster, and
+`restore` puts a copy into a data directory. The format of the file is in `sampan.cluster.snapshot`.
 """
 
 from __future__ import annotations
 
 import click
 
-from sampan.cli.command_aliases import AliasGroup
+from sampan.cli.command_classes import AliasGroup
 from sampan.cli.snapshot.fork import fork_command
 from sampan.cli.snapshot.restore import restore_command
 from sampan.cli.snapshot.save import save_command

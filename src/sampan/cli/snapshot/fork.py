@@ -12,9 +12,8 @@ import click
 from sampan.cli.failures import CliError
 from sampan.cli.local_cluster import rootless
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, running_cluster_options, selected_cluster
-from sampan.cli.snapshot.capture import copy_store, describe, existing_cluster
-from sampan.cli.snapshot.placement import HOST_FLAGS, STORE_FLAGS, relocate, up_command, write_flags
-from sampan.cli.snapshot.save import needs_user_namespace
+from sampan.cli.snapshot.restore import HOST_FLAGS, STORE_FLAGS, relocate, up_command, write_flags
+from sampan.cli.snapshot.save import copy_store, describe, existing_cluster, needs_user_namespace
 from sampan.cluster.snapshot import copy_images, copy_keys, copy_volumes, describe_store
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sampan.api.ages import human
+from sampan.api.values.ages import human
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.printers.objects import as_json
 from sampan.cli.kubectl.printers.table import table_lines

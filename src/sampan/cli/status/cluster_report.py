@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.session import ServerError, Session
+from sampan.cli.kubectl.client.session import ServerError, Session
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
 from sampan.cli.local_cluster.data_version import data_problem
 from sampan.machinery.client import kubeconfig

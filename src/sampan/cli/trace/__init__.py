@@ -14,13 +14,13 @@ from typing import Any
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.global_options import connection_options
-from sampan.cli.kubectl.kinds import ResourceTypes
+from sampan.cli.kubectl.client.resource_type import ResourceType
+from sampan.cli.kubectl.client.resource_types import ResourceTypes
+from sampan.cli.kubectl.client.session import ServerError, Session, open_session
+from sampan.cli.kubectl.command_line.global_options import connection_options
+from sampan.cli.kubectl.objects.targets import targets
 from sampan.cli.kubectl.printers.objects import as_json
 from sampan.cli.kubectl.printers.table import table_lines
-from sampan.cli.kubectl.resource_type import ResourceType
-from sampan.cli.kubectl.session import ServerError, Session, open_session
-from sampan.cli.kubectl.targets import targets
 from sampan.cli.session_reader import SessionReader
 from sampan.cli.trace.timeline_svg import timeline_svg
 from sampan.cli.trace.timeline_text import duration, timeline_text

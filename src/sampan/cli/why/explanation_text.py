@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sampan.api.ages import human
+from sampan.api.values.ages import human
 from sampan.cli.kubectl.printers.table import table_lines
 
 Explained = Mapping[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.session import Session
+from sampan.cli.kubectl.client.session import Session
 
 Object = Mapping[str, Any]
 

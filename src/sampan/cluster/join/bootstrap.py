@@ -11,11 +11,11 @@ from sampan.cluster.join.grants import CLUSTER_CONFIG, ClusterNetworks, read_clu
 from sampan.controllers.security.bootstrap_tokens import NAMESPACE
 from sampan.kubelet.agent.certificate_manager import RequestDenied, client_request, request_certificate
 from sampan.machinery import errors
-from sampan.machinery.certificates import KeyPair, make_key, make_request
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
+from sampan.machinery.pki.certificates import KeyPair, make_key, make_request
 
 _PATIENCE_S = 60.0
 

@@ -27,8 +27,8 @@ from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cluster.errors import ClusterError
 from sampan.cluster.join.token import JoinToken
 from sampan.controllers.security.bootstrap_tokens import KUBECONFIG, SIGNATURE, signature
-from sampan.machinery.certificates import public_key_hash
-from sampan.machinery.pem import CERTIFICATE, read_blocks
+from sampan.machinery.pki.certificates import public_key_hash
+from sampan.machinery.pki.pem import CERTIFICATE, read_blocks
 
 DEFAULT_PORT = 6443
 _CLUSTER_INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from sampan.cluster.join.discovery import JoinError
-from sampan.machinery.private_files import write_private
+from sampan.machinery.pki.private_files import write_private
 
 
 class JoinRecord(msgspec.Struct, omit_defaults=True, kw_only=True):

@@ -14,9 +14,9 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sampan.api.times import format_time
 from sampan.api.types.core_v1 import Secret
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values.times import format_time
 from sampan.controllers.security.bootstrap_tokens import NAMESPACE, ONE_USE_GROUP, TYPE, text_of
 
 DEFAULT_GROUP = "system:bootstrappers:kubeadm:default-node-token"

@@ -65,7 +65,7 @@ class MachineState:
 
 async def read_state(data_directory: Path) -> MachineState:
     """Read the state of this machine. `data_directory` is where a cluster or node would keep its data."""
-    from sampan.network.mesh.kernel import can_create
+    from sampan.network.mesh.config import can_create
     from sampan.runtimes.oci.binary import find_programs
 
     nft_error, dropping = _read_nftables()

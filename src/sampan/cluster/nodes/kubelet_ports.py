@@ -11,7 +11,7 @@ from pathlib import Path
 from sampan.cluster.certificate_renewal import BEFORE_S, Renewals
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.ports import PortsConfig, tls_context
-from sampan.machinery.private_files import write_private
+from sampan.machinery.pki.private_files import write_private
 from sampan.network.nodes import NodeAttachment
 
 _FILE = "kubelet-server.pem"
@@ -56,7 +56,7 @@ class _Serving:
 
 def _issue(ca: tuple[Path, Path], name: str, addresses: list[str], path: Path, now: float) -> float:
     """Issue the certificate, and return its time of expiry."""
-    from sampan.machinery import certificates
+    from sampan.machinery.pki import certificates
 
     signer = certificates.KeyPair(ca[0].read_bytes(), ca[1].read_bytes())
     request = certificates.SigningRequest(

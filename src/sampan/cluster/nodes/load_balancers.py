@@ -13,7 +13,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.load_balancer import EmbeddedLoadBalancers, EmbeddedProvider, LoadBalancerRoutes, NoRoutes
 from sampan.network.nodes import bridge_of_nodes
 

@@ -44,13 +44,13 @@ class LocalKubelets:
         return entry[1]
 
     def _of_agent(self, kubelet: Kubelet) -> KubeletServer:
-        from sampan.kubelet.server.agent_view import AgentView
+        from sampan.kubelet.server.node_views import AgentView
         from sampan.kubelet.server.server import KubeletServer
 
         return KubeletServer(view=AgentView(kubelet), clock=self._clock)
 
     def _of_hollow(self, fleet: Fleet, record: NodeRecord) -> KubeletServer:
-        from sampan.kubelet.server.hollow_view import HollowView
+        from sampan.kubelet.server.node_views import HollowView
         from sampan.kubelet.server.server import KubeletServer
 
         pods = partial(fleet.pods_of, record.name)

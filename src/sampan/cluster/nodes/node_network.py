@@ -25,8 +25,8 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.clock import Clock
-from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from sampan.network.dns.config import ClusterDnsConfig
 from sampan.network.nft import nft_program, run_nft
 from sampan.network.nodes import NodeAttachment

@@ -18,12 +18,12 @@ from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.machine.loopback_range import is_proxied_in_user_space, loopback_services
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.events.recorder import EventRecorder
-from sampan.machinery.flight_recorder import FlightRecorder
+from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices
-from sampan.machinery.metrics import Metrics
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.nodes import NodeAttachment
 from sampan.network.proxy.configuration import (
     NFTABLES,

@@ -14,7 +14,7 @@ from sampan.cluster.machine.host_locks import HostLocks
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
 from sampan.machinery.extras import require
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.runtimes.background import Background
 from sampan.runtimes.contract import PodCallback, Runtime, RuntimeFailure
 from sampan.runtimes.images.supply import ImageSupply

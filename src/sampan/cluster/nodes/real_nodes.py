@@ -32,7 +32,7 @@ from sampan.cluster.nodes.node_network import NodeNetworks
 from sampan.cluster.nodes.node_runtime import RuntimeConfig, RuntimeRecord, runtime_maker
 from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.housekeeping import remove_directory
+from sampan.kubelet.agent.garbage_collection import remove_directory
 from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
 from sampan.kubelet.config import PORT
 from sampan.kubelet.hollow_nodes import NAME_PREFIX, RUNTIME, is_on
@@ -40,10 +40,10 @@ from sampan.kubelet.server.ports import serve_kubelet
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.flight_recorder import FlightRecorder
+from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.user_namespace import is_in_user_namespace
-from sampan.machinery.workqueue import Backoff, WorkQueue
+from sampan.machinery.linux.user_namespace import is_in_user_namespace
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from sampan.network.nodes import NodeAttachment, NodeAttachments, remove_bridge
 from sampan.runtimes.contract import RuntimeFailure
 

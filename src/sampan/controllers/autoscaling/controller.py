@@ -7,7 +7,7 @@ import logging
 
 import msgspec
 
-from sampan.api.labels import Selector
+from sampan.api.selectors.labels import Selector
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.autoscaling.behavior import Recommendations
@@ -19,7 +19,7 @@ from sampan.controllers.descriptor import ControllerContext
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sampan.api import durations, quantity
 from sampan.api.codec import json
-from sampan.api.labels import Selector
-from sampan.api.times import parse_time
+from sampan.api.selectors.labels import Selector
 from sampan.api.types.autoscaling_v2 import CrossVersionObjectReference
+from sampan.api.values import durations, quantity
+from sampan.api.values.times import parse_time
 from sampan.controllers.autoscaling.target import ScaleKinds, UnknownKind
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
-from sampan.api import quantity
-from sampan.api.label_selector import selector_of
-from sampan.api.labels import EVERYTHING, Selector
+from sampan.api.go_compat import gotext
+from sampan.api.selectors.label_selector import selector_of
+from sampan.api.selectors.labels import EVERYTHING, Selector
 from sampan.api.types.autoscaling_v2 import (
     ContainerResourceMetricSource,
     ContainerResourceMetricStatus,
@@ -23,7 +23,7 @@ from sampan.api.types.autoscaling_v2 import (
     ResourceMetricSource,
     ResourceMetricStatus,
 )
-from sampan.api.types.meta_v1 import LabelSelector
+from sampan.api.values import quantity
 from sampan.controllers.autoscaling import replicas as r
 from sampan.controllers.autoscaling.metrics import MetricsSource, MetricsUnavailable
 from sampan.controllers.autoscaling.replicas import MEMORY, ReplicaEstimate, Situation
@@ -190,7 +190,7 @@ class MetricEvaluator:
         try:
             usage = r.total(await self.source.external(metric.name, self.namespace, _selector(metric)))
         except MetricsUnavailable as error:
-            subject = f"{self.namespace}/{metric.name}/{_go_selector(metric.selector)}"
+            subject = f"{self.namespace}/{metric.name}/{gotext.label_selector(metric.selector)}"
             raise MetricsUnavailable(f"unable to get external metric {subject}: {error}") from None
         if target.averageValue is not None:
             return r.by_value_per_pod(self.situation, usage, _milli(target.averageValue))
@@ -226,19 +226,4 @@ def _selector(metric: MetricIdentifier) -> Selector:
 
 
 def _named(metric: MetricIdentifier) -> str:
-    return f"{metric.name}({_go_selector(metric.selector)})"
-
-
-def _go_selector(selector: LabelSelector | None) -> str:
-    """Format the selector as the Go controller prints it."""
-    if selector is None:
-        return "nil"
-    labels = "".join(f"{key}: {value}," for key, value in sorted(selector.matchLabels.items()))
-    terms = "".join(
-        f"LabelSelectorRequirement{{Key:{term.key},Operator:{term.operator},Values:[{' '.join(term.values)}],}},"
-        for term in selector.matchExpressions
-    )
-    return (
-        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
-        f"MatchExpressions:[]LabelSelectorRequirement{{{terms}}},}}"
-    )
+    return f"{metric.name}({gotext.label_selector(metric.selector)})"

@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from sampan.api import labels, quantity
-from sampan.api.label_grammar import SelectorError
-from sampan.api.labels import Selector
+from sampan.api.selectors import labels
+from sampan.api.selectors.label_grammar import SelectorError
+from sampan.api.selectors.labels import Selector
 from sampan.api.semantics.conditions import find_condition, without_condition
-from sampan.api.times import format_time
 from sampan.api.types.autoscaling_v1 import Scale
 from sampan.api.types.autoscaling_v2 import (
     HorizontalPodAutoscaler,
@@ -17,6 +16,8 @@ from sampan.api.types.autoscaling_v2 import (
     MetricStatus,
 )
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values import quantity
+from sampan.api.values.times import format_time
 from sampan.controllers.autoscaling.behavior import Recommendations, ScaleEvents, with_rules, without_rules
 from sampan.controllers.autoscaling.metrics import MetricsSource
 from sampan.controllers.autoscaling.proposals import MetricEvaluator, MetricFailure, Proposal

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sampan.api import quantity
 from sampan.api.semantics.conditions import READY
 from sampan.api.semantics.pod_resources import pod_requests
 from sampan.api.semantics.pods import FAILED, PENDING, RUNNING, is_ready, long_running_containers, pod_condition
-from sampan.api.times import parse_time
 from sampan.api.types.core_v1 import Container, Pod
+from sampan.api.values import quantity
+from sampan.api.values.times import parse_time
 from sampan.controllers.autoscaling.metrics import MetricsUnavailable, PodMetric, PodMetrics
 
 MOST_REPLICAS = 2**31 - 1

@@ -1,7 +1,7 @@
 """The scale subresource of an autoscaler's target, whatever its kind."""
 
 from sampan.api.go_compat import gotext
-from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.resources.resource import GroupVersionKind, Resource
 from sampan.api.types.autoscaling_v1 import Scale
 from sampan.machinery import errors
 from sampan.machinery.client import Client

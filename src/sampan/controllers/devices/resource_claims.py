@@ -18,7 +18,7 @@ from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerRef
 from sampan.controllers.devices import pod_claims
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, WriteParameters, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory, by_owner
 from sampan.machinery.object_key import NamespacedName, key_of

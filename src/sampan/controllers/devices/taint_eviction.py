@@ -3,7 +3,6 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from sampan.api import times
 from sampan.api.semantics.conditions import TRUE
 from sampan.api.semantics.owners import is_controlled_by
 from sampan.api.semantics.resource_claims import is_reserved_for
@@ -17,12 +16,13 @@ from sampan.api.types.resource_v1 import (
     ResourceClaim,
     ResourceSlice,
 )
+from sampan.api.values import times
 from sampan.controllers.devices import pod_claims
-from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, pod_condition_patch
+from sampan.controllers.nodes.pods import DISRUPTION_TARGET, pod_condition_patch
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import NORMAL, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of

@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import Any
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.apiextensions_v1 import CustomResourceDefinition
 from sampan.api.types.apiregistration_v1 import APIService
 from sampan.api.types.core_v1 import ObjectReference
@@ -29,7 +29,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.client.discovery import Discovery
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.controllers.garbage.ownership import Owned, OwnerRef
 from sampan.machinery.object_key import NamespacedName
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.controllers.garbage.graph import Graph, Nodes, OwnerKind
 from sampan.controllers.garbage.objects import Objects
 from sampan.controllers.garbage.ownership import Owned

@@ -4,12 +4,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.controllers.garbage.decisions import Propagation, without
 from sampan.controllers.garbage.ownership import OWNERSHIP, Owned
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, PatchType, Selection
-from sampan.machinery.client.resource import ResourceClient
+from sampan.machinery.client.client import ResourceClient
 from sampan.machinery.object_key import NamespacedName
 
 _ATTEMPTS = 5

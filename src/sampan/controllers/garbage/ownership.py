@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.resource import GroupVersionKind
+from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.types.meta_v1 import ListMeta
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import INITIAL_EVENTS_END

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sampan.api import times
-from sampan.api.semantics.conditions import READY, UNKNOWN, find_condition
+from sampan.api.semantics.conditions import READY, UNKNOWN, condition_status, find_condition
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, NodeCondition
+from sampan.api.values import times
 from sampan.machinery.copies import copy_of
 
 _KUBELET_CONDITIONS: Final = (READY, "MemoryPressure", "DiskPressure", "PIDPressure")
@@ -26,6 +26,11 @@ class Health:
     """lastHeartbeatTime of the Ready condition."""
     renewed: str | None
     """renewTime of the node lease."""
+
+
+def ready_status(node: Node) -> str:
+    """Return "True", "False" or "Unknown", or an empty string if the node has no Ready condition."""
+    return condition_status(node.status.conditions, READY)
 
 
 def observe(last: Health | None, node: Node, lease: Lease | None, *, now: float, wall_offset: float = 0.0) -> Health:

@@ -8,7 +8,7 @@ from sampan.controllers.descriptor import ControllerConfig, ControllerContext
 from sampan.controllers.nodes.cidr_sets import CidrRangeFull, CidrSets, InvalidCidr, Network, network_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import NORMAL, EventRecorder
 from sampan.machinery.informer import InformerFactory
 

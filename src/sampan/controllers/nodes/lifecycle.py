@@ -6,8 +6,9 @@ limited rate. A node that recovers leaves the queue. NoSchedule taints follow th
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sampan.api.semantics.conditions import FALSE, READY, TRUE, UNKNOWN, find_condition
 from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE
@@ -16,14 +17,14 @@ from sampan.api.types.core_v1 import Node, ObjectReference, Pod
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.fan_out import for_each
 from sampan.controllers.nodes import health
-from sampan.controllers.nodes.conditions import missing_labels, pod_condition_patch, ready_status
-from sampan.controllers.nodes.keys import by_node, node_name
+from sampan.controllers.nodes.health import ready_status
+from sampan.controllers.nodes.pods import by_node, node_name, pod_condition_patch
 from sampan.controllers.nodes.taints import TaintWriter, has_taint, scheduling_taints
 from sampan.controllers.nodes.zones import EXCLUDED, Rates, ZoneQueue, Zones, ZoneTransition, zone_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, Selection, resource_of
 from sampan.machinery.clock import Clock, wall_offset
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 
@@ -34,6 +35,20 @@ MONITOR = ""
 _NODE_LEASES = Selection(namespace="kube-node-lease")
 _MARK_ATTEMPTS = 5
 _RETRY_S = 0.1
+_DEPRECATED_LABELS: Final[Mapping[str, str]] = {
+    "kubernetes.io/os": "beta.kubernetes.io/os",
+    "kubernetes.io/arch": "beta.kubernetes.io/arch",
+}
+
+
+def missing_deprecated_labels(node: Node) -> dict[str, str]:
+    """Return the deprecated labels that are absent or differ."""
+    present = node.metadata.labels
+    return {
+        old: present[new]
+        for new, old in _DEPRECATED_LABELS.items()
+        if new in present and present.get(old) != present[new]
+    }
 
 
 @dataclass(slots=True)
@@ -93,7 +108,7 @@ class NodeLifecycleController:
         add, remove = scheduling_taints(node)
         if add or remove:
             await self._taint_writer.change(node, NO_SCHEDULE, add=add, remove=remove)
-        if missing := missing_labels(node):
+        if missing := missing_deprecated_labels(node):
             patch = {"metadata": {"labels": missing}}
             await self._client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
 

@@ -15,12 +15,12 @@ from sampan.api.semantics.taints import OUT_OF_SERVICE
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each, raise_first
-from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, pod_condition_patch, ready_status
-from sampan.controllers.nodes.keys import by_node
+from sampan.controllers.nodes.health import ready_status
+from sampan.controllers.nodes.pods import DISRUPTION_TARGET, by_node, pod_condition_patch
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
 
 PERIOD_S = 20.0

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sampan.api import times
 from sampan.api.semantics.conditions import FALSE, TRUE, find_condition
 from sampan.api.types.core_v1 import Node, ObjectReference
+from sampan.api.values import times
 from sampan.controllers.cloud import CloudRoute, CloudRoutes
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each
@@ -14,7 +14,7 @@ from sampan.controllers.nodes.cidr_sets import Network, network_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 

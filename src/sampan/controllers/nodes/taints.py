@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import msgspec
 
-from sampan.api import times
 from sampan.api.semantics.taints import (
     DISK_PRESSURE,
     MEMORY_PRESSURE,
@@ -18,6 +17,7 @@ from sampan.api.semantics.taints import (
     tolerates,
 )
 from sampan.api.types.core_v1 import Node, Taint, Toleration
+from sampan.api.values import times
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType
 from sampan.machinery.clock import Clock

@@ -3,12 +3,11 @@
 The time grows with the cluster, so that the load on the API server stays bounded.
 """
 
-from collections.abc import Hashable, Iterable
-
 from sampan.api.types.core_v1 import Node
+from sampan.controllers.nodes.pods import node_name
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
@@ -25,17 +24,13 @@ def next_step(step: int, nodes: int) -> int:
     return step
 
 
-def _name(node: Node) -> Iterable[Hashable]:
-    return (node.metadata.name,)
-
-
 class TtlController:
     name = "ttl-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory) -> None:
         self._client, self._nodes = client.of(Node), informers.of(Node).lister
         self._step = 0
-        self.watches = (Watch(resource_of(Node), _name),)
+        self.watches = (Watch(resource_of(Node), node_name),)
 
     async def reconcile(self, key: str) -> None:
         """Update the annotation of one node. After a change of step, other nodes follow on their next status update."""

@@ -1,7 +1,7 @@
 """Shared code of controllers that own other objects: adoption, expectations, and creation and deletion of pods.
 
 - `adoption`: which objects an owner keeps, adopts and releases, and the indexes to find them.
-- `expectations`: creations and deletions that the cache does not show yet (`machinery.own_writes`: updates likewise).
+- `expectations`: creations and deletions that the cache does not show yet.
 - `pods`: creation and deletion of pods with their events, slow-start batches, backoff in replacing failed pods.
 - `deletion_order`: the order in which surplus pods are deleted; `revisions`: ControllerRevision history.
 

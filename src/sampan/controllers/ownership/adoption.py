@@ -6,9 +6,9 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from sampan.api.codec import json
-from sampan.api.label_grammar import SelectorError
-from sampan.api.label_selector import LabelSelector, selector_of
-from sampan.api.labels import NOTHING, Selector
+from sampan.api.selectors.label_grammar import SelectorError
+from sampan.api.selectors.label_selector import LabelSelector, selector_of
+from sampan.api.selectors.labels import NOTHING, Selector
 from sampan.api.semantics.owners import controller_of, new_controller_ref
 from sampan.machinery import errors
 from sampan.machinery.client import ResourceClient

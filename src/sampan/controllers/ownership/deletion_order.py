@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
-from sampan.api.integers import parse_int64
 from sampan.api.semantics.pods import PENDING, RUNNING, is_active, is_ready, ready_since, restart_counts
-from sampan.api.times import parse_time
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values.integers import parse_int64
+from sampan.api.values.times import parse_time
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {PENDING: 0, "Unknown": 1, RUNNING: 2}

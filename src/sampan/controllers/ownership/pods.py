@@ -10,7 +10,7 @@ from sampan.api import names
 from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.types.core_v1 import Pod, PodSpec, PodTemplateSpec
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.namespaces import is_namespace_terminating
+from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder

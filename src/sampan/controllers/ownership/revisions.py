@@ -12,12 +12,12 @@ import msgspec
 
 from sampan.api.codec import json
 from sampan.api.go_compat import gotext
-from sampan.api.labels import Selector
-from sampan.api.scalars import RawJSON
+from sampan.api.selectors.labels import Selector
 from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.types.apps_v1 import ControllerRevision
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values.scalars import RawJSON
 from sampan.controllers.ownership.adoption import ClaimControl, candidates, claim
 from sampan.machinery import errors
 from sampan.machinery.client import Client

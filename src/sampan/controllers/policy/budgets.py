@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sampan.api import times
-from sampan.api.int_or_string import scaled
 from sampan.api.semantics.conditions import FALSE, TRUE, find_condition, with_condition
 from sampan.api.semantics.pods import is_ready
 from sampan.api.types.core_v1 import Pod, PodCondition
-from sampan.api.types.meta_v1 import Condition, LabelSelector
+from sampan.api.types.meta_v1 import Condition
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from sampan.api.values import times
+from sampan.api.values.int_or_string import scaled
 from sampan.machinery.copies import copy_of
 
 EXPIRY_S = 120.0
@@ -142,16 +142,3 @@ def without_disruption_target(pod: Pod, now: str) -> Pod:
         cleared if condition.type == TARGET else condition for condition in changed.status.conditions
     ]
     return changed
-
-
-def as_text(selector: LabelSelector | None) -> str:
-    """Format the selector as the Go controller prints it in events."""
-    if selector is None:
-        return "nil"
-    labels = "".join(f"{key}: {value}," for key, value in sorted(selector.matchLabels.items()))
-    terms = "".join(
-        f"LabelSelectorRequirement{{Key:{term.key},Operator:{term.operator},Values:[{' '.join(term.values)}],}},"
-        for term in selector.matchExpressions
-    )
-    matches = f"MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{terms}}},"
-    return f"&LabelSelector{{{matches}}}"

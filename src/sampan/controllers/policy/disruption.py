@@ -8,16 +8,18 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sampan.api import label_selector, times
-from sampan.api.label_grammar import SelectorError
-from sampan.api.label_selector import is_selected
-from sampan.api.resource import Resource
+from sampan.api.go_compat import gotext
+from sampan.api.resources.resource import Resource
+from sampan.api.selectors import label_selector
+from sampan.api.selectors.label_grammar import SelectorError
+from sampan.api.selectors.label_selector import is_selected
 from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet, StatefulSet
 from sampan.api.types.autoscaling_v1 import Scale
 from sampan.api.types.core_v1 import Pod, ReplicationController
 from sampan.api.types.meta_v1 import OwnerReference
 from sampan.api.types.policy_v1 import PodDisruptionBudget
+from sampan.api.values import times
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.policy import budgets
 from sampan.controllers.policy.budgets import Expectation
@@ -27,7 +29,7 @@ from sampan.machinery.client.codecs import codec_of, path_of
 from sampan.machinery.client.discovery import Discovery
 from sampan.machinery.client.transport import Request
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory, Lister, by_namespace
@@ -226,7 +228,7 @@ class DisruptionController:
             self._events.event(budget, WARNING, "CalculateExpectedPodCountFailed", text)
             raise
         if total.unmanaged:
-            text = _UNMANAGED.format(budgets.as_text(spec.selector))
+            text = _UNMANAGED.format(gotext.label_selector(spec.selector))
             self._events.event(budget, WARNING, "UnmanagedPods", text)
         return budgets.expectation(spec, len(pods), total.scale)
 

@@ -13,10 +13,10 @@ from sampan.api.types.core_v1 import Secret, ServiceAccount
 from sampan.controllers.descriptor import ControllerContext
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, Selection, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.token_signer import TokenSigner
+from sampan.machinery.pki.token_signer import TokenSigner
 
 TYPE = "kubernetes.io/service-account-token"
 NAME_KEY, UID_KEY = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"

@@ -11,13 +11,13 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from sampan.api.codec import json
-from sampan.api.times import format_time, parse_time
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.api.types.core_v1 import ConfigMap, Secret
+from sampan.api.values.times import format_time, parse_time
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, Selection, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of

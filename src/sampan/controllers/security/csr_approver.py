@@ -13,7 +13,7 @@ from sampan.controllers.security.bootstrap_tokens import OneUseTokens, is_for_on
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -48,7 +48,7 @@ class RequestedCertificate:
 
 def read(request: CertificateSigningRequest) -> x509.CertificateSigningRequest:
     """Parse `spec.request` with the function that validation and admission use, so that what they checked is signed."""
-    from sampan.machinery.certificates import BadSigningRequest, parse_signing_request
+    from sampan.machinery.pki.certificates import BadSigningRequest, parse_signing_request
 
     try:
         return parse_signing_request(request.spec.request or b"")
@@ -59,7 +59,7 @@ def read(request: CertificateSigningRequest) -> x509.CertificateSigningRequest:
 def requested_of(csr: x509.CertificateSigningRequest) -> RequestedCertificate:
     from cryptography import x509
 
-    from sampan.machinery.certificates import subject_common_name, subject_organizations
+    from sampan.machinery.pki.certificates import subject_common_name, subject_organizations
 
     try:
         names = csr.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -179,7 +179,7 @@ def recognized(request: CertificateSigningRequest, requested: RequestedCertifica
 
 
 def _names_no_address(requested: RequestedCertificate) -> bool:
-    from sampan.machinery.certificates import kubelet_server_name
+    from sampan.machinery.pki.certificates import kubelet_server_name
 
     node = requested.name.removeprefix("system:node:")
     return not requested.addresses and list(requested.dns_names) == [kubelet_server_name(node)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sampan.api.times import parse_time
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
+from sampan.api.values.times import parse_time
 from sampan.controllers.security.csr_approver import APPROVED, DENIED, FAILED
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 
@@ -40,7 +40,7 @@ def _condition_left_s(request: CertificateSigningRequest, kind: str, updated: st
 def _certificate_left_s(request: CertificateSigningRequest, now: float) -> float:
     if not request.status.certificate or all(kind != APPROVED for kind, _ in _conditions(request)):
         return float("inf")
-    from sampan.machinery.certificates import expiry
+    from sampan.machinery.pki.certificates import expiry
 
     try:
         return expiry(request.status.certificate) - now

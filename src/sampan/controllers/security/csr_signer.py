@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from sampan.api import times
 from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
+from sampan.api.values import times
 from sampan.controllers.descriptor import ControllerConfig, ControllerContext
 from sampan.controllers.security.csr_approver import (
     APPROVED,
@@ -25,7 +25,7 @@ from sampan.controllers.security.csr_approver import (
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of

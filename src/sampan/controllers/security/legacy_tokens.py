@@ -9,14 +9,14 @@ import logging
 from datetime import UTC, datetime, timedelta
 
 from sampan.api.semantics.pod_references import secret_names
-from sampan.api.times import parse_time
 from sampan.api.types.core_v1 import ConfigMap, Pod, Secret, ServiceAccount
+from sampan.api.values.times import parse_time
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.security.account_tokens import NAME_KEY, OURS, UID_KEY
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, PatchType, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Final
 from sampan.api.types.core_v1 import Endpoints, Pod, Service
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.descriptor import ControllerContext
-from sampan.controllers.namespaces import TERMINATING_CAUSE
+from sampan.controllers.namespace_phase import TERMINATING_CAUSE
 from sampan.controllers.services.pods import (
     HEADLESS,
     LAST_CHANGE,
@@ -22,12 +22,12 @@ from sampan.controllers.services.pods import (
 from sampan.controllers.services.subsets import subsets_of, truncated
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
+from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.own_writes import OwnWrites
 
 MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 MANAGER: Final = "endpoint-controller"

@@ -15,7 +15,7 @@ from sampan.api.types.discovery_v1 import Endpoint, EndpointConditions, Endpoint
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each, raise_first
-from sampan.controllers.namespaces import is_namespace_terminating
+from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.services.pods import IPV4, IPV6, LAST_CHANGE, Add
 from sampan.controllers.services.slice_content import (
     MANAGED_BY,
@@ -29,11 +29,11 @@ from sampan.controllers.services.slice_content import (
 from sampan.controllers.services.subsets import repacked
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
+from sampan.machinery.control_loop.own_writes import DependentWrites
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.own_writes import DependentWrites
 
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
 SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"

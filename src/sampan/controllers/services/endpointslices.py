@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each, raise_first
-from sampan.controllers.namespaces import is_namespace_terminating
+from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.services.pods import Add, PodFeed, TriggerTimes, pods_of, takes_pods
 from sampan.controllers.services.slice_content import (
     MANAGER,
@@ -26,12 +26,12 @@ from sampan.controllers.services.slice_content import (
 )
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
+from sampan.machinery.control_loop.own_writes import DependentWrites
 from sampan.machinery.events import WARNING, EventRecorder
-from sampan.machinery.flight_recorder import PodAddressTrace
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.own_writes import DependentWrites
+from sampan.machinery.telemetry.flight_recorder import PodAddressTrace
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from sampan.controllers.cloud import LoadBalancers
 from sampan.controllers.descriptor import ControllerContext
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory

@@ -13,13 +13,12 @@ from sampan.controllers.storage.attachments import AttachDetachPlan, DesiredAtta
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.volumes.claims_of_pods import by_claim, claim_names_of
-from sampan.machinery.volumes.volume_annotations import BOUND
+from sampan.machinery.volumes import BOUND, by_claim, claim_names_of
 
 
 def _by_node(pod: Pod) -> Iterable[Hashable]:

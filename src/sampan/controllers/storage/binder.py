@@ -12,25 +12,16 @@ from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.storage import binding_decisions
 from sampan.controllers.storage.binding_decisions import EventText
 from sampan.controllers.storage.plugins import HostPath, LocalPath, Plugins, VolumeError
-from sampan.controllers.storage.provisioner import Provisioner
-from sampan.controllers.storage.reclaimer import VolumeReclaimer
+from sampan.controllers.storage.provisioner import Provisioner, VolumeReclaimer
 from sampan.controllers.storage.writes import Writes
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.volumes.binding import (
-    class_of_claim,
-    class_of_volume,
-    default_of,
-    names_class,
-    waits_for_consumer,
-)
-from sampan.machinery.volumes.claims_of_pods import by_claim
-from sampan.machinery.volumes.volume_annotations import (
+from sampan.machinery.volumes import (
     AVAILABLE,
     BIND_COMPLETED,
     BOUND,
@@ -39,8 +30,14 @@ from sampan.machinery.volumes.volume_annotations import (
     LOST,
     PENDING,
     RELEASED,
+    best_match,
+    by_claim,
+    class_of_claim,
+    class_of_volume,
+    default_of,
+    names_class,
+    waits_for_consumer,
 )
-from sampan.machinery.volumes.volume_match import best_match
 
 _ENDED = ("Succeeded", "Failed")
 

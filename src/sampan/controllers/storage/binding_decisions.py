@@ -5,9 +5,17 @@ from dataclasses import dataclass
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.machinery.events import NORMAL, WARNING
-from sampan.machinery.volumes.binding import class_of_claim, has_node, names_class
-from sampan.machinery.volumes.volume_annotations import BOUND_BY_CONTROLLER, DELETE, PROVISIONED_BY
-from sampan.machinery.volumes.volume_match import is_bound_to, modes_differ, why_not
+from sampan.machinery.volumes import (
+    BOUND_BY_CONTROLLER,
+    DELETE,
+    PROVISIONED_BY,
+    class_of_claim,
+    has_node,
+    is_bound_to,
+    modes_differ,
+    names_class,
+    why_not,
+)
 
 NOTHING_SUITS = "no persistent volumes available for this claim and no storage class is set"
 NO_REFERENCE = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"

@@ -8,11 +8,11 @@ from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.volumes.claims_of_pods import by_claim, ephemeral_claim_name
+from sampan.machinery.volumes import by_claim, ephemeral_claim_name
 
 
 def wants_claims(pod: Pod) -> bool:

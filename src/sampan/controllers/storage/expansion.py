@@ -6,17 +6,16 @@ others are expanded by an external controller, which is reported as an event.
 
 from collections.abc import Hashable, Iterable
 
-from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
+from sampan.api.values.quantity import parse
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.volumes.volume_annotations import BOUND, LOCAL_PATH, PROVISIONED_BY, STORAGE
-from sampan.machinery.volumes.volume_match import capacity, requested
+from sampan.machinery.volumes import BOUND, LOCAL_PATH, PROVISIONED_BY, STORAGE, capacity, requested
 
 _OUTSIDE = "waiting for an external controller to expand this PVC"
 _RESIZING = ("Resizing", "FileSystemResizePending", "ControllerResizeError", "NodeResizeError")

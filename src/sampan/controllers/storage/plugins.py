@@ -20,7 +20,7 @@ from sampan.api.types.core_v1 import (
     VolumeNodeAffinity,
 )
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.machinery.volumes.volume_annotations import LOCAL_PATH, MIGRATED_TO, PROVISIONED_BY
+from sampan.machinery.volumes import LOCAL_PATH, MIGRATED_TO, PROVISIONED_BY
 
 _BUILT_IN = "kubernetes.io/"
 

@@ -9,12 +9,12 @@ from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Po
 from sampan.api.types.storage_v1 import VolumeAttributesClass
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Selection, resource_of
-from sampan.machinery.client.resource import ResourceClient
-from sampan.machinery.controller import Watch
+from sampan.machinery.client.client import ResourceClient
+from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import key_of
-from sampan.machinery.volumes.claims_of_pods import by_claim, claim_names_of, ephemeral_claim_name
+from sampan.machinery.volumes import by_claim, claim_names_of, ephemeral_claim_name
 
 
 def is_candidate(obj: Any, finalizer: str) -> bool:

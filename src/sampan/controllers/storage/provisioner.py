@@ -1,4 +1,4 @@
-"""Provisioning of volumes for claims, by a plug-in or an external provisioner."""
+"""Provisioning of volumes for claims, by a plug-in or an external provisioner, and reclaiming of released volumes."""
 
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -8,28 +8,36 @@ from sampan.controllers.storage.plugins import Plugins, VolumeError, VolumeOptio
 from sampan.controllers.storage.writes import Writes
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
+from sampan.machinery.client import Delete
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.machinery.informer import Lister
-from sampan.machinery.volumes.binding import class_of_claim, reference_to
-from sampan.machinery.volumes.volume_annotations import (
+from sampan.machinery.volumes import (
     BETA_STORAGE_PROVISIONER,
     BOUND_BY_CONTROLLER,
     DELETE,
     DELETION_FINALIZER,
+    FAILED,
     PROVISIONED_BY,
+    RECYCLE,
+    RELEASED,
+    RETAIN,
     SELECTED_NODE,
     STORAGE,
     STORAGE_PROVISIONER,
     YES,
+    class_of_claim,
+    reference_to,
 )
 
-FAILED = "ProvisioningFailed"
+PROVISIONING_FAILED = "ProvisioningFailed"
 _EXTERNAL = (
     "Waiting for a volume to be created either by the external provisioner '{}' or manually by the system "
     "administrator. If volume creation is delayed, please verify that the provisioner is running and correctly "
     "registered."
 )
+_NO_RECYCLER = EventText(WARNING, "VolumeFailedRecycle", "No recycler plugin found for the volume!")
+_UNKNOWN = EventText(WARNING, "VolumeUnknownReclaimPolicy", "Volume has unrecognized PersistentVolumeReclaimPolicy")
 
 
 def volume_name(claim: PersistentVolumeClaim) -> str:
@@ -66,7 +74,7 @@ class Provisioner:
                 raise VolumeError(f'storageclass.storage.k8s.io "{class_of_claim(claim)}" not found')
             plugin = self._plugins.provisioner(storage_class.provisioner)
         except VolumeError as error:
-            return self._writes.record_event(claim, EventText(WARNING, FAILED, str(error)))
+            return self._writes.record_event(claim, EventText(WARNING, PROVISIONING_FAILED, str(error)))
         claim = await self._named(claim, storage_class.provisioner)
         if plugin is None:
             return self._writes.record_event(
@@ -88,7 +96,7 @@ class Provisioner:
         try:
             request = self._options(claim, storage_class, plugin)
         except VolumeError as error:
-            self._writes.record_event(claim, EventText(WARNING, FAILED, str(error)))
+            self._writes.record_event(claim, EventText(WARNING, PROVISIONING_FAILED, str(error)))
             raise
         try:
             with self._activity:
@@ -96,7 +104,7 @@ class Provisioner:
         except VolumeError as error:
             await self._choose_again(claim)
             failure = f'Failed to provision volume with StorageClass "{storage_class.metadata.name}": {error}'
-            self._writes.record_event(claim, EventText(WARNING, FAILED, failure))
+            self._writes.record_event(claim, EventText(WARNING, PROVISIONING_FAILED, failure))
             raise
         try:
             await self._writes.volumes.create(provisioned(request, source, plugin.name))
@@ -135,3 +143,53 @@ class Provisioner:
             changed = copy_of(claim)
             del changed.metadata.annotations[SELECTED_NODE]
             await self._writes.claims.update(changed)
+
+
+class VolumeReclaimer:
+    def __init__(self, *, writes: Writes, plugins: Plugins, activity: Activity) -> None:
+        self._writes, self._plugins, self._activity = writes, plugins, activity
+
+    async def reclaim(self, volume: PersistentVolume) -> None:
+        if volume.status.phase not in (RELEASED, FAILED):
+            volume = await self._writes.volume_in(volume, RELEASED)
+        policy = volume.spec.persistentVolumeReclaimPolicy
+        if policy == DELETE:
+            await self._delete(volume)
+        elif policy == RECYCLE:
+            await self._writes.volume_in(volume, FAILED, _NO_RECYCLER)
+        elif policy != RETAIN:
+            await self._writes.volume_in(volume, FAILED, _UNKNOWN)
+
+    async def _delete(self, volume: PersistentVolume) -> None:
+        try:
+            plugin = self._plugins.remover(volume)
+        except VolumeError as error:
+            await self._writes.volume_in(volume, FAILED, EventText(WARNING, "VolumeFailedDelete", str(error)))
+            return
+        if plugin is None:
+            return
+        try:
+            with self._activity:
+                await plugin.remove(volume)
+        except VolumeError as error:
+            await self._writes.volume_in(volume, FAILED, EventText(WARNING, "VolumeFailedDelete", str(error)))
+            raise
+        await self._forget(volume)
+
+    async def _forget(self, volume: PersistentVolume) -> None:
+        """Delete the PersistentVolume after its storage was deleted."""
+        try:
+            volume = await self.remove_deletion_finalizer(volume)
+            if volume.metadata.deletionTimestamp is None:
+                options = Delete(uid=volume.metadata.uid)
+                await self._writes.volumes.delete(volume.metadata.name, options=options)
+        except errors.NotFound:
+            return
+
+    async def remove_deletion_finalizer(self, volume: PersistentVolume) -> PersistentVolume:
+        """Remove the finalizer that delays the deletion of the PersistentVolume until its storage is deleted."""
+        if DELETION_FINALIZER not in volume.metadata.finalizers:
+            return volume
+        changed = copy_of(volume)
+        changed.metadata.finalizers.remove(DELETION_FINALIZER)
+        return await self._writes.volumes.update(changed)

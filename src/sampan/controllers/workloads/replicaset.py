@@ -12,15 +12,16 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import labels, times
-from sampan.api.labels import Selector
+from sampan.api.selectors import labels
+from sampan.api.selectors.labels import Selector
 from sampan.api.semantics.conditions import find_condition, without_condition
 from sampan.api.semantics.owners import controller_of
 from sampan.api.semantics.pods import available_in_s, is_active, is_available, is_ready, is_terminating
 from sampan.api.semantics.workloads import desired_replicas
 from sampan.api.types.apps_v1 import ReplicaSet, ReplicaSetCondition
 from sampan.api.types.core_v1 import Pod, ReplicationController, ReplicationControllerCondition
-from sampan.controllers.namespaces import is_namespace_terminating
+from sampan.api.values import times
+from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.ownership import (
     ClaimControl,
     Expectations,
@@ -36,11 +37,11 @@ from sampan.controllers.ownership.pods import BURST, FIRST, all_at_once
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch, soonest
+from sampan.machinery.control_loop.controller import Watch, soonest
+from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.own_writes import OwnWrites
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

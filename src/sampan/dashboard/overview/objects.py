@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.quantity import QuantityError, parse
+from sampan.api.values.quantity import QuantityError, parse
 
 
 class OverviewMetadata(msgspec.Struct, gc=False):

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from sampan.dashboard.overview.cluster_facts import read_network, read_store
 from sampan.dashboard.overview.follower import ObjectFollower
 from sampan.dashboard.overview.objects import OverviewEvent, OverviewNode, OverviewPod, Workload, milli
 from sampan.dashboard.overview.problems import WORKLOADS
 from sampan.dashboard.overview.state import ClusterState
 from sampan.dashboard.responses import bytes_response
 from sampan.dashboard.views.api_reader import ApiReader
+from sampan.diagnosis.cluster_reader import Object
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed, Request
 from sampan.machinery.client.user_api import UserApi
@@ -213,3 +213,30 @@ def checked_namespace(namespace: str) -> str:
     if "/" in namespace or "%" in namespace or len(namespace) > 63:
         raise errors.bad_request("namespace: not the name of a namespace")
     return namespace
+
+
+_STORE = "/debug/store-status"
+_SERVICE_CIDRS = "/apis/networking.k8s.io/v1/servicecidrs"
+_DNS = "/api/v1/namespaces/kube-system/services/kube-dns"
+_STORE_FIELDS = ("kind", "sizeBytes", "objects", "objectBytes", "watchers", "revision", "writeFailure", "largest")
+
+
+async def read_store(reader: ApiReader) -> dict[str, Any] | None:
+    status = await _read(reader, _STORE)
+    return {name: status[name] for name in _STORE_FIELDS if name in status} if status is not None else None
+
+
+async def read_network(reader: ApiReader) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    if (cidrs := await _read(reader, _SERVICE_CIDRS)) is not None:
+        facts["serviceCidrs"] = [cidr for item in cidrs.get("items") or () for cidr in item["spec"].get("cidrs") or ()]
+    if (service := await _read(reader, _DNS)) is not None:
+        facts["dns"] = [address for address in (service["spec"].get("clusterIPs") or ()) if address != "None"]
+    return facts
+
+
+async def _read(reader: ApiReader, path: str) -> Object | None:
+    try:
+        return await reader.get(path)
+    except (errors.ApiError, ConnectionFailed):
+        return None

@@ -19,7 +19,7 @@ import msgspec
 from aiohttp import web
 
 from sampan.api.codec.errors import JSON_ERRORS
-from sampan.dashboard.request_body import read_json_body
+from sampan.dashboard.request_checks import read_json_body
 from sampan.dashboard.responses import json_response
 from sampan.dashboard.views.api_reader import ApiReader, decode, group_path
 from sampan.machinery import errors

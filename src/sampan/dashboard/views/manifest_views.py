@@ -10,7 +10,7 @@ from aiohttp import web
 
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.dashboard.pass_through import check_path
-from sampan.dashboard.request_body import read_json_body
+from sampan.dashboard.request_checks import read_json_body
 from sampan.dashboard.responses import json_response
 from sampan.dashboard.views.api_reader import ApiReader, decode, object_path
 from sampan.dashboard.yaml_text import from_yaml, to_yaml

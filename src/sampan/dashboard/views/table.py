@@ -15,8 +15,7 @@ from sampan.dashboard.stream.connection import MakeSubscription, StreamConnectio
 from sampan.dashboard.stream.subscription import SubscribeMessage, Subscription
 from sampan.dashboard.views.completion import YamlCompletion
 from sampan.dashboard.views.manifest_views import diff, yaml_of_object
-from sampan.dashboard.views.pod_views import trace, why
-from sampan.dashboard.views.record_views import audit, queues, recorder
+from sampan.dashboard.views.record_views import audit, queues, recorder, trace, why
 from sampan.machinery import errors
 from sampan.machinery.client.user_api import UserApi
 

@@ -2,5 +2,5 @@
 
 `services` and `components` create the parts, `kubelet` runs them. Pods come from `pod_sources`; `real_pod_lifecycle`
 carries out the steps of a pod for the sync loop (`kubelet.sync_loop`), which real and hollow nodes share.
-`node_status_updater` registers the node; `eviction`, `garbage_collection`, `shutdown` and `housekeeping` protect it.
+`node_status_updater` registers the node; `eviction`, `garbage_collection` and `shutdown` protect it.
 """

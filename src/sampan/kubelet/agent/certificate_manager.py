@@ -17,11 +17,11 @@ from sampan.api.types.certificates_v1 import CertificateSigningRequest, Certific
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.cancellation import Cancelled, run_until
 from sampan.machinery import errors
-from sampan.machinery.certificates import KeyPair, SigningRequest, covers, life, make_key, make_request
 from sampan.machinery.client import Client, ConnectionFailed, Selection
 from sampan.machinery.clock import Clock
-from sampan.machinery.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, read_blocks
-from sampan.machinery.private_files import write_private
+from sampan.machinery.pki.certificates import KeyPair, SigningRequest, covers, life, make_key, make_request
+from sampan.machinery.pki.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, read_blocks
+from sampan.machinery.pki.private_files import write_private
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,15 @@ from sampan.api.types.core_v1 import Pod, Service
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.kubelet.agent.admission_checks import NodeAdmission
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.container_killer import ContainerKiller
+from sampan.kubelet.agent.container_killer import ContainerKiller, Hooks
 from sampan.kubelet.agent.eviction.manager import EvictionManager, PodEvictor, has_separate_image_disk
 from sampan.kubelet.agent.eviction.rules import EVICTED
-from sampan.kubelet.agent.garbage_collection import ContainerGarbageCollector, ImageGarbageCollector
-from sampan.kubelet.agent.housekeeping import Housekeeping, OrphanCollector
+from sampan.kubelet.agent.garbage_collection import (
+    ContainerGarbageCollector,
+    Housekeeping,
+    ImageGarbageCollector,
+    OrphanCollector,
+)
 from sampan.kubelet.agent.image_manager import ImageManager
 from sampan.kubelet.agent.image_pull_records import ImagePullRecords
 from sampan.kubelet.agent.machine import MachineFacts
@@ -37,7 +41,6 @@ from sampan.kubelet.devices.dra import DraManager
 from sampan.kubelet.devices.dra.manager import TYPE as DYNAMIC
 from sampan.kubelet.devices.manager import TYPE as DEVICES
 from sampan.kubelet.devices.pod_resources import PodResources
-from sampan.kubelet.hooks import Hooks
 from sampan.kubelet.node_status import ConditionValue, NodeMachine
 from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.kubelet.pod_events import PodTrace
@@ -49,7 +52,7 @@ from sampan.kubelet.sync_loop import SyncLoop
 from sampan.kubelet.volumes import VolumeCallbacks, VolumeConfig, VolumeManager
 from sampan.kubelet.volumes.csi.registration import TYPE as CSI
 from sampan.machinery.events import WARNING
-from sampan.machinery.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.runtimes.contract import RuntimeFailure
 
 _VOLUME_PATIENCE_S = 5.0

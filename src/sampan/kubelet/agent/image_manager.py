@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, NamedTuple
 
-from sampan.api import durations
 from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer, as_container
 from sampan.api.types.core_v1 import Container, Pod, Secret
+from sampan.api.values import durations
 from sampan.kubelet.agent.image_pull_records import (
     PRELOADED,
     ImagePullRecords,

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import times
+from sampan.api.values import times
 from sampan.runtimes.images.reference import parse_reference
 
 log = logging.getLogger(__name__)

@@ -22,8 +22,8 @@ from sampan.kubelet.records import PodQueue, PodRecord, Records
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from sampan.runtimes.contract import PodCallback, Runtime, RuntimeFailure
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import NodeSystemInfo
+from sampan.api.values.quantity import parse
 from sampan.kubelet.config import KUBELET_VERSION
 from sampan.kubelet.node_status import ARCH, OS
 

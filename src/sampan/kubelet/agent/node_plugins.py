@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,9 +16,6 @@ from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.kubelet.plugin_registry.calls import RpcError
 from sampan.kubelet.pod_status import PodFailure
 from sampan.runtimes.contract import RuntimeFailure
-
-if TYPE_CHECKING:
-    pass
 
 NOT_PREPARED, NOT_GIVEN_BACK = "FailedPrepareDraManager", "FailedUnprepareDraManager"
 _CREATE = "CreateContainerConfigError"

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 
 from sampan.api.codec import json
-from sampan.api.quantity import parse
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, Node, Pod, ResourceRequirements
+from sampan.api.values.quantity import parse
 from sampan.kubelet.admission import allocatable_of, amounts_of
 from sampan.kubelet.cgroups import PodCgroups
 from sampan.kubelet.container_config.resources import container_resources

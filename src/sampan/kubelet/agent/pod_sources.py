@@ -17,7 +17,6 @@ import msgspec
 import yaml
 from yarl import URL
 
-from sampan.api import times
 from sampan.api.codec import json
 from sampan.api.semantics.pod_references import (
     CONFIG_HASH,
@@ -28,16 +27,17 @@ from sampan.api.semantics.pod_references import (
 )
 from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.api.types.node_v1 import RuntimeClass
+from sampan.api.values import times
 from sampan.kubelet.admission import from_api
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.housekeeping import Housekeeping
+from sampan.kubelet.agent.garbage_collection import Housekeeping
 from sampan.kubelet.agent.static_pods import MirrorPods
 from sampan.kubelet.records import NodeRecord
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery.client import Selection
 from sampan.machinery.clock import Clock
-from sampan.machinery.http_session import HttpSession, get_following
-from sampan.machinery.lean_aiohttp import aiohttp
+from sampan.machinery.http.lean_aiohttp import aiohttp
+from sampan.machinery.http.session import HttpSession, get_following
 
 if TYPE_CHECKING:
     from sampan.machinery.informer import Informer, InformerFactory

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from sampan.api.semantics.pods import AnyContainer, as_container, grace_period_s, sidecars_of
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod, PodStatus
 from sampan.kubelet.agent.admission_checks import NodeAdmission, host_privileges
-from sampan.kubelet.agent.container_killer import ContainerKiller
-from sampan.kubelet.agent.housekeeping import remove_directory
+from sampan.kubelet.agent.container_killer import ContainerKiller, HookFailed, Hooks
+from sampan.kubelet.agent.garbage_collection import remove_directory
 from sampan.kubelet.agent.image_manager import ImageManager
 from sampan.kubelet.agent.node_plugins import NodePlugins
 from sampan.kubelet.agent.pod_resizer import PodResizer
@@ -24,7 +24,6 @@ from sampan.kubelet.cancellation import Cancelled, run_until
 from sampan.kubelet.cgroups import PodCgroups
 from sampan.kubelet.container_config.builder import ContainerConfigBuilder, ContainerInputs
 from sampan.kubelet.container_starter import RUN_ERROR
-from sampan.kubelet.hooks import HookFailed, Hooks
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_actions import restarts_on_failure
 from sampan.kubelet.pod_events import PodEvents, PodTrace

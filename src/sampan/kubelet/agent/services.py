@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values.quantity import parse
 from sampan.kubelet.agent import machine as machines
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.node_status_updater import desired_node
@@ -21,8 +21,8 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING, EventRecorder
-from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from sampan.runtimes.contract import Runtime
 
 COMPONENT = "kubelet"

@@ -17,7 +17,7 @@ from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed, Delete
 from sampan.machinery.clock import Clock
-from sampan.machinery.workqueue import Backoff, WorkQueue
+from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 
 log = logging.getLogger(__name__)
 

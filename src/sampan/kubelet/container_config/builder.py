@@ -21,7 +21,7 @@ from sampan.kubelet.container_config.variables import (
     expand_all,
     service_variables,
 )
-from sampan.kubelet.devices.run_options import NOTHING, DeviceRunOptions
+from sampan.kubelet.devices.plugin import NOTHING, DeviceRunOptions
 from sampan.kubelet.objects import NotSynced, PodObjects
 from sampan.machinery.informer import Lister
 from sampan.machinery.loopback_services import LoopbackServices

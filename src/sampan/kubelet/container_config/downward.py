@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sampan.api import quantity
 from sampan.api.go_compat import gotext
-from sampan.api.quantity import Quantity
 from sampan.api.types.core_v1 import Container, Pod, ResourceFieldSelector
+from sampan.api.values import quantity
+from sampan.api.values.quantity import Quantity
 
 _SUBSCRIPT = re.compile(r"(?P<path>metadata\.(?:labels|annotations))\['(?P<key>.*)'\]", re.DOTALL)
 _ROUNDED_TO_MILLI = "cpu"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sampan.api import quantity
-from sampan.api.semantics.pod_qos import BEST_EFFORT, GUARANTEED, qos_class
+from sampan.api.semantics.pod_resources import BEST_EFFORT, GUARANTEED, qos_class
 from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import Container, Pod
+from sampan.api.values import quantity
 from sampan.runtimes.config import Resources
 
 _PERIOD = 100_000

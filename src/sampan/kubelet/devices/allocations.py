@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from sampan.api import quantity
 from sampan.api.types.core_v1 import Container, Pod
+from sampan.api.values import quantity
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
-from sampan.api import resource_names
+from sampan.api import names
 from sampan.api.semantics.pods import init_and_main_containers, is_sidecar
 from sampan.api.types.core_v1 import Container, Pod, ResourceHealth, ResourceStatus
 from sampan.kubelet.devices.allocations import (
@@ -24,8 +24,15 @@ from sampan.kubelet.devices.allocations import (
     resources_from_claim,
     select_devices,
 )
-from sampan.kubelet.devices.plugin import VERSION, DevicePlugin, DeviceStatus, proto
-from sampan.kubelet.devices.run_options import DeviceRunOptions, merge_options, options_from_response
+from sampan.kubelet.devices.plugin import (
+    VERSION,
+    DevicePlugin,
+    DeviceRunOptions,
+    DeviceStatus,
+    merge_options,
+    options_from_response,
+    proto,
+)
 from sampan.kubelet.plugin_registry import PluginError
 from sampan.kubelet.plugin_registry.calls import Message, RpcError
 from sampan.kubelet.plugin_registry.socket_server import GrpcService, ServiceError, SocketServer
@@ -93,7 +100,7 @@ class DeviceManager:
                 f'requested API version "{version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
             )
             raise ServiceError(message)
-        if not resource_names.is_extended(name):
+        if not names.is_extended_resource(name):
             raise ServiceError(f'the ResourceName "{name}" is invalid')
         try:
             await self._connect(DevicePlugin(name, str(self._directory / request.endpoint)))
@@ -105,7 +112,7 @@ class DeviceManager:
         if VERSION not in versions:
             message = f'manager does not support versions: {list(versions)}. Supported version is ["{VERSION}"]'
             raise PluginError(message)
-        if not resource_names.is_extended(name):
+        if not names.is_extended_resource(name):
             raise PluginError(f"invalid name of device plugin socket: the ResourceName {name!r} is invalid")
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:

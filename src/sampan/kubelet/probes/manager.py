@@ -13,8 +13,8 @@ from sampan.api.types.core_v1 import Container, Pod, Probe
 from sampan.kubelet.probes.prober import ProbeResult, probe_container
 from sampan.machinery.activity import Activity
 from sampan.machinery.clock import Clock
-from sampan.machinery.metrics import Metrics
-from sampan.machinery.workqueue import WorkQueue
+from sampan.machinery.control_loop.workqueue import WorkQueue
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodCallback, PodReport, Runtime
 

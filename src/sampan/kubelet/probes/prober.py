@@ -10,15 +10,14 @@ from typing import NamedTuple
 
 from yarl import URL
 
-from sampan.api import durations
 from sampan.api.addresses import join_host_port, url_host
 from sampan.api.types.core_v1 import Container, HTTPGetAction, Pod, Probe
+from sampan.api.values import durations
 from sampan.kubelet.container_config.variables import expand
 from sampan.machinery.extras import MissingExtra, require
-from sampan.machinery.http_session import HttpSession, get_following
-from sampan.machinery.lean_aiohttp import aiohttp
-from sampan.runtimes.contract import Runtime, RuntimeFailure
-from sampan.runtimes.streams import collected
+from sampan.machinery.http.lean_aiohttp import aiohttp
+from sampan.machinery.http.session import HttpSession, get_following
+from sampan.runtimes.contract import Runtime, RuntimeFailure, collected
 
 
 class ProbeResult(NamedTuple):

@@ -16,8 +16,8 @@ from sampan.api.types.authorization_v1 import ResourceAttributes
 from sampan.kubelet.server.view import ErrorResponse
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.machinery.delegation import ANONYMOUS, Delegation
-from sampan.machinery.peer_certificates import read_peer
+from sampan.machinery.http.delegation import ANONYMOUS, Delegation
+from sampan.machinery.pki.server_tls import read_peer
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _FINE = (("/pods", "pods"), ("/runningpods", "pods"), ("/healthz", "healthz"), ("/configz", "configz"))

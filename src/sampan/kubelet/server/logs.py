@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from sampan.api import times
 from sampan.api.types.core_v1 import ContainerStatus, Pod, PodStatus
+from sampan.api.values import times
 from sampan.kubelet.logs.lines import ALL, LogOptions
 from sampan.kubelet.logs.reader import read
 from sampan.kubelet.server.view import ErrorResponse, KubeletView, spec_of

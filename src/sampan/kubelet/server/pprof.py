@@ -18,7 +18,7 @@ from types import FrameType
 
 from aiohttp import web
 
-from sampan.api.integers import parse_int64
+from sampan.api.values.integers import parse_int64
 from sampan.kubelet.server.view import ErrorResponse
 
 _MAX_S = 60

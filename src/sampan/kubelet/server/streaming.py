@@ -13,8 +13,7 @@ from sampan.machinery.multiplex import handshake, port_forward, remote_command
 from sampan.machinery.multiplex.handshake import Agreement, UpgradeRefused
 from sampan.machinery.multiplex.remote_command import Begin, NoStreams, RemoteCommandOptions, RemoteProcess
 from sampan.machinery.multiplex.upgrade import TakenOverResponse, TakenWire, take_over
-from sampan.runtimes.contract import RUNNING, RuntimeFailure
-from sampan.runtimes.streams import ProcessStream, collected
+from sampan.runtimes.contract import RUNNING, ProcessStream, RuntimeFailure, collected
 
 
 async def handle_exec(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:

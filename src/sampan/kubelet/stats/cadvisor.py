@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sampan.api import times
-from sampan.kubelet.stats.collector import NodeStats
-from sampan.kubelet.stats.machine import MachineStats
+from sampan.api.values import times
+from sampan.kubelet.stats.collector import MachineStats, NodeStats
 from sampan.kubelet.stats.summary import total
 from sampan.runtimes.contract import Usage
 

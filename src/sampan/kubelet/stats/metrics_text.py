@@ -9,7 +9,7 @@ from functools import partial
 
 from sampan.kubelet.stats.collector import NodeStats, PodStats
 from sampan.kubelet.stats.summary import total
-from sampan.machinery.metrics import Metrics, escape_label
+from sampan.machinery.telemetry.metrics import Metrics, escape_label
 from sampan.runtimes.contract import Usage
 
 Sample = tuple[str, Mapping[str, str], float]

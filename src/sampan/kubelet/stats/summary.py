@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sampan.api import times
-from sampan.kubelet.stats.collector import NodeStats, PodStats
-from sampan.kubelet.stats.machine import FileSystem, Interface, MachineStats
+from sampan.api.values import times
+from sampan.kubelet.stats.collector import FileSystem, Interface, MachineStats, NodeStats, PodStats
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.runtimes.contract import Usage
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.api import times
 from sampan.api.codec import json
-from sampan.api.quantity import Quantity, parse
 from sampan.api.types.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimCondition, Pod
+from sampan.api.values import times
+from sampan.api.values.quantity import Quantity, parse
 from sampan.kubelet.volumes.contract import (
     DeviceMount,
     ExpansionNotSupported,

@@ -23,7 +23,6 @@ from sampan.kubelet.volumes.csi.plugin import CsiPlugin
 from sampan.kubelet.volumes.csi.registration import CsiHandler, CsiNodePublisher, VolumeLimitUpdater
 from sampan.kubelet.volumes.expansion import NodeExpander, RecordEvent
 from sampan.kubelet.volumes.mounter import Mounter
-from sampan.kubelet.volumes.periodic_checks import CLAIMS, PeriodicChecks, claims_of
 from sampan.kubelet.volumes.plugins.table import VolumePlugins
 from sampan.kubelet.volumes.reconciler import Reconciler
 from sampan.kubelet.volumes.state import (
@@ -32,19 +31,19 @@ from sampan.kubelet.volumes.state import (
     DesiredPod,
     PodVolumeKey,
     desired_pod,
+    downward_api_volumes,
     is_other,
-    volumes_of_pod,
     volumes_with_object,
 )
 from sampan.kubelet.volumes.usage import VolumeUsage
-from sampan.kubelet.volumes.volume_directories import VolumeDirectories
+from sampan.kubelet.volumes.volume_directories import CLAIMS, PeriodicChecks, VolumeDirectories, claims_of
 from sampan.kubelet.volumes.volume_host import Layout, TokenManager, VolumeConfig, VolumeHost, happens_by, in_thread
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, Selection
 from sampan.machinery.clock import Clock
+from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.workqueue import Backoff, WorkQueue
 from sampan.runtimes.config import Device, Mount
 from sampan.runtimes.contract import RuntimeFailure
 
@@ -378,7 +377,7 @@ class VolumeManager:
             fresh = desired_pod(pod)
             desired.volumes, desired.mounts, desired.devices = fresh.volumes, fresh.mounts, fresh.devices
         if is_other(before, pod):
-            for name in volumes_of_pod(desired):
+            for name in downward_api_volumes(desired):
                 self._queue.add(PodVolumeKey(pod.metadata.uid, name))
 
     def _on_object(self, key: ObjectKey) -> None:

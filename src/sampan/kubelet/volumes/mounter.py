@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sampan.kubelet.volumes.contract import VolumeOperationError
-from sampan.machinery import programs
+from sampan.machinery.linux import programs
 from sampan.runtimes import kernel
 from sampan.runtimes.safe_paths import remove_tree
 

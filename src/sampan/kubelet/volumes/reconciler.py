@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from sampan.api.integers import parse_int64
 from sampan.api.types.core_v1 import Node
+from sampan.api.values.integers import parse_int64
 from sampan.kubelet.volumes import subpaths
 from sampan.kubelet.volumes.claim_resolver import ClaimResolver, check_node
 from sampan.kubelet.volumes.contract import (

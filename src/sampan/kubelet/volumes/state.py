@@ -125,8 +125,8 @@ def _with_only(pod: Pod, volume: Volume) -> Pod:
     return Pod(metadata=pod.metadata, spec=PodSpec(volumes=[volume]))
 
 
-def volumes_of_pod(desired: DesiredPod) -> list[str]:
-    """Return the volumes that contain downward API fields of the pod."""
+def downward_api_volumes(desired: DesiredPod) -> list[str]:
+    """Return the names of the volumes that contain fields of the pod, which change with it."""
     return [name for name, volume in desired.volumes.items() if _projects_pod_fields(volume)]
 
 

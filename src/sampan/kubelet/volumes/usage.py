@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sampan.api import quantity
 from sampan.api.types.core_v1 import Pod, Volume
+from sampan.api.values import quantity
 from sampan.machinery.clock import Clock
 from sampan.runtimes.safe_paths import walk_tree
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from sampan.api import times
 from sampan.api.types.authentication_v1 import (
     BoundObjectReference,
     TokenRequest,
@@ -22,6 +21,7 @@ from sampan.api.types.authentication_v1 import (
     TokenRequestStatus,
 )
 from sampan.api.types.core_v1 import Pod, ServiceAccount
+from sampan.api.values import times
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.kubelet.volumes.mounter import Mounter

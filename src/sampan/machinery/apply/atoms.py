@@ -12,8 +12,8 @@ from typing import Any, Literal, Protocol
 
 from msgspec import UNSET
 
-from sampan.api import schemas
-from sampan.api.schema import Schema
+from sampan.api.schema import schemas
+from sampan.api.schema.tree import Schema
 
 
 class MissingVersion(ValueError):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from sampan.api.go_compat import gotext
-from sampan.api.integers import parse_int64
+from sampan.api.values.integers import parse_int64
 
 SELF = "."
 

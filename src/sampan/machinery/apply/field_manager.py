@@ -15,7 +15,7 @@ from typing import Any
 
 from sampan.api.codec import json
 from sampan.api.go_compat import gotext
-from sampan.api.resource import GroupVersionKind
+from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery import errors
 from sampan.machinery.apply import applier, managed, sets

@@ -117,7 +117,7 @@ def _shown(value: Any) -> str:
 
 
 def _syntax(value: Any) -> str:
-    """Format like `%#v`."""
+    """Format a value as Go's `%#v` does."""
     if isinstance(value, dict):
         parts = ", ".join(f"{gotext.quote(key)}:{_syntax(value[key])}" for key in sorted(value))
         return f"map[string]interface {{}}{{{parts}}}"

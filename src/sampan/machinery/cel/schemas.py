@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from sampan.api.limits import REQUEST_BODY_BYTES
-from sampan.api.schema import Schema
+from sampan.api.schema.tree import Schema
 from sampan.machinery.cel.checker.types import (
     BOOL,
     BYTES,

@@ -1,6 +1,6 @@
 """The API client that every component uses: typed, with the same code over HTTP and over the in-process loopback.
 
-`transport` is the contract of what carries requests; `client` adds retries and headers; `resource` has the operations
+`transport` is the contract of what carries requests; `client` adds retries and headers, and has the operations
 on the objects of a resource. `access` and `kubeconfig` describe how to reach a server, and `http` connects to it; the
 loopback transport belongs to the API server (`sampan.apiserver.loopback`). The Kubernetes counterparts are client-go's
 `rest`, `dynamic`, `discovery` and `tools/clientcmd`.
@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sampan.machinery.client.client import Client, RetryConfig
+    from sampan.machinery.client.client import Client, ResourceClient, RetryConfig
     from sampan.machinery.client.codecs import builtin, path_of, resource_of
     from sampan.machinery.client.options import (
         AS_EVER,
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         Selection,
         WriteParameters,
     )
-    from sampan.machinery.client.resource import ResourceClient
     from sampan.machinery.client.transport import (
         ADDED,
         BOOKMARK,
@@ -39,10 +38,9 @@ if TYPE_CHECKING:
     )
 
 _NAMES = {
-    "client": ("Client", "RetryConfig"),
+    "client": ("Client", "ResourceClient", "RetryConfig"),
     "codecs": ("builtin", "path_of", "resource_of"),
     "options": ("AS_EVER", "EVERYTHING", "PLAIN", "Delete", "PatchType", "Selection", "WriteParameters"),
-    "resource": ("ResourceClient",),
     "transport": (
         *("ADDED", "BOOKMARK", "DELETED", "MODIFIED", "ConnectionFailed", "Events", "ListPage", "Request", "Response"),
         *("Transport", "WatchEvent"),

@@ -16,8 +16,8 @@ from sampan.machinery.client.access import Access, tls_context
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.responses import BytesResponse, DecodedEvent, read_event
 from sampan.machinery.client.transport import ConnectionFailed, Events, Request, Response
-from sampan.machinery.http_session import HttpSession
-from sampan.machinery.lean_aiohttp import aiohttp
+from sampan.machinery.http.lean_aiohttp import aiohttp
+from sampan.machinery.http.session import HttpSession
 
 _CONNECT_S = 10.0
 _ANSWER_S = 60.0

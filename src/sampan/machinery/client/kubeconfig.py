@@ -263,7 +263,7 @@ def _cluster_info(config: Kubeconfig, cluster: Entry) -> dict[str, Any]:
 def _persist_tokens(path: Path, user: str, tokens: dict[str, str]) -> None:
     """Write refreshed tokens to the kubeconfig file that contains the user."""
     from sampan.machinery.client.exec_credentials import CredentialError
-    from sampan.machinery.private_files import write_private
+    from sampan.machinery.pki.private_files import write_private
 
     document = dict(read_document(path))
     for item in document.get("users") or ():

@@ -2,9 +2,16 @@
 resource, an informer caches the objects and calls handlers, a factory shares informers, and listers and indexes read
 them."""
 
-from sampan.machinery.informer.cache import IndexFunction, Lister, by_controller, by_namespace, by_owner
 from sampan.machinery.informer.factory import InformerFactory
-from sampan.machinery.informer.informer import Handler, Informer
+from sampan.machinery.informer.informer import (
+    Handler,
+    IndexFunction,
+    Informer,
+    Lister,
+    by_controller,
+    by_namespace,
+    by_owner,
+)
 from sampan.machinery.informer.reflector import Reflector, ReflectorConfig, Sink
 
 __all__ = [

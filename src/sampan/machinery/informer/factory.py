@@ -5,12 +5,11 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.machinery.activity import Activity
-from sampan.machinery.client.client import Client
+from sampan.machinery.client.client import Client, ResourceClient
 from sampan.machinery.client.codecs import resource_of
 from sampan.machinery.client.options import EVERYTHING, Selection
-from sampan.machinery.client.resource import ResourceClient
 from sampan.machinery.informer.informer import Informer
 from sampan.machinery.informer.reflector import Reflector, ReflectorConfig, Sink
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sampan.machinery import errors
+from sampan.machinery.client.client import ResourceClient
 from sampan.machinery.client.options import EVERYTHING, Selection
-from sampan.machinery.client.resource import ResourceClient
 from sampan.machinery.client.transport import BOOKMARK, DELETED, ConnectionFailed, Events, WatchEvent
 from sampan.machinery.object_key import NamespacedName, key_of
 

@@ -12,8 +12,7 @@ import binascii
 from collections.abc import Mapping
 from types import TracebackType
 
-from sampan.machinery.multiplex.websocket import WebSocket
-from sampan.machinery.multiplex.websocket_frames import BINARY, TEXT
+from sampan.machinery.multiplex.websocket import BINARY, TEXT, WebSocket
 from sampan.machinery.multiplex.wire import PIECE, Inbox
 
 CHANNEL, BASE64 = "channel.k8s.io", "base64.channel.k8s.io"

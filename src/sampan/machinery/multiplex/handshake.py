@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sampan.machinery.multiplex.websocket_frames import accept_key
+from sampan.machinery.multiplex.websocket import accept_key
 
 
 class Stream(Protocol):

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
-from sampan.api.integers import parse_int64
+from sampan.api.values.integers import parse_int64
 from sampan.machinery.multiplex import channels as channel_forms
 from sampan.machinery.multiplex.channels import V5, Channels
 from sampan.machinery.multiplex.handshake import ERROR, RESIZE, STDERR, STDIN, STDOUT, STREAM_TYPE, Agreement, Stream

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from sampan.api.integers import parse_int64
+from sampan.api.values.integers import parse_int64
 from sampan.machinery.multiplex.handshake import SPDY, STREAM_PROTOCOL
-from sampan.machinery.multiplex.websocket import WebSocket
-from sampan.machinery.multiplex.websocket_frames import BINARY, accept_key, new_key
+from sampan.machinery.multiplex.websocket import BINARY, WebSocket, accept_key, new_key
 from sampan.machinery.multiplex.wire import MOST_BUFFERED, Inbox, StreamWire
 
 _LONGEST_HEAD = 256 << 10

@@ -1,26 +1,158 @@
-"""A WebSocket over a wire, on either side, after the handshake."""
+"""WebSockets (RFC 6455) on either side, after the handshake: framing without I/O, and a connection over a wire.
+
+The framing is our own because of what a stream of small frames costs, as exec and port-forward send them: a masked
+frame of 64 bytes is received in 3.4 microseconds, with wsproto 1.3 in 8.6, and sent in 0.3 instead of 1.6. Frames of
+32 KiB take about 50 microseconds with both. Importing wsproto takes 70 milliseconds.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import os
 import struct
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 
-from sampan.machinery.multiplex import websocket_frames as frames
-from sampan.machinery.multiplex.websocket_frames import (
-    BINARY,
-    CLOSE,
-    NORMAL,
-    PING,
-    PONG,
-    TEXT,
-    BadWebSocketFrame,
-    WebSocketMessage,
-)
 from sampan.machinery.multiplex.wire import Wire
+
+CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
+NORMAL, PROTOCOL_ERROR, TOO_BIG, INTERNAL_ERROR = 1000, 1002, 1009, 1011
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_LONGEST_CONTROL = 125
+MOST = 32 << 20
+"""The largest message, in bytes."""
 
 _FAREWELL_S = 2.0
 """How long to wait for the close frame of the other side."""
+
+
+class BadWebSocketFrame(ValueError):
+    """The peer of a WebSocket connection violates the protocol."""
+
+    def __init__(self, text: str, code: int = PROTOCOL_ERROR) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class WebSocketMessage:
+    opcode: int
+    data: bytes
+
+
+def new_key() -> str:
+    return base64.b64encode(os.urandom(16)).decode()
+
+
+def accept_key(key: str) -> str:
+    """Return the server's response to a client's key."""
+    return base64.b64encode(hashlib.sha1(key.encode() + _GUID).digest()).decode()
+
+
+def frame(opcode: int, data: bytes, *, is_masked: bool = False) -> bytes:
+    size, bit = len(data), 0x80 if is_masked else 0
+    if size < 126:
+        head = struct.pack(">BB", 0x80 | opcode, bit | size)
+    elif size < 1 << 16:
+        head = struct.pack(">BBH", 0x80 | opcode, bit | 126, size)
+    else:
+        head = struct.pack(">BBQ", 0x80 | opcode, bit | 127, size)
+    if not is_masked:
+        return head + data
+    mask = os.urandom(4)
+    return head + mask + masked(data, mask)
+
+
+def masked(data: bytes, mask: bytes) -> bytes:
+    result = bytearray(data)
+    for offset, byte in enumerate(mask):
+        result[offset::4] = result[offset::4].translate(_xor_table(byte))
+    return bytes(result)
+
+
+@cache
+def _xor_table(byte: int) -> bytes:
+    return bytes(byte ^ value for value in range(256))
+
+
+class WebSocketFrames:
+    """Takes bytes as they arrive. With `is_server` received frames must be masked, otherwise they must not be."""
+
+    def __init__(self, *, is_server: bool, most: int = MOST) -> None:
+        self._is_server, self._most = is_server, most
+        self._data = bytearray()
+        self._message = bytearray()
+        """The fragments of a message so far, joined: a list of small ones would take many times the memory."""
+        self._opcode = 0
+
+    def feed(self, data: bytes) -> list[WebSocketMessage]:
+        self._data += data
+        messages = []
+        while (parsed := self._next()) is not None:
+            is_last, opcode, content = parsed
+            if (message := self._joined(is_last, opcode, content)) is not None:
+                messages.append(message)
+        return messages
+
+    def _next(self) -> tuple[bool, int, bytes] | None:
+        data = self._data
+        if len(data) < 2:
+            return None
+        first, second = data[0], data[1]
+        size, at = second & 0x7F, 2
+        is_last, opcode = bool(first & 0x80), first & 0x0F
+        self._check(first, second, opcode, size, is_last)
+        if size == 126:
+            if len(data) < 4:
+                return None
+            (size,), at = struct.unpack_from(">H", data, 2), 4
+        elif size == 127:
+            if len(data) < 10:
+                return None
+            (size,), at = struct.unpack_from(">Q", data, 2), 10
+        if size + len(self._message) > self._most:
+            raise BadWebSocketFrame("the message is too large", TOO_BIG)
+        mask_at, at = at, at + (4 if second & 0x80 else 0)
+        if len(data) < at + size:
+            return None
+        content = bytes(data[at : at + size])
+        if at > mask_at:
+            content = masked(content, bytes(data[mask_at:at]))
+        del data[: at + size]
+        return is_last, opcode, content
+
+    def _check(self, first: int, second: int, opcode: int, size: int, is_last: bool) -> None:
+        if first & 0x70:
+            raise BadWebSocketFrame("reserved bits are set")
+        if bool(second & 0x80) != self._is_server:
+            raise BadWebSocketFrame("the frame is not masked" if self._is_server else "the frame is masked")
+        if opcode not in (CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG):
+            raise BadWebSocketFrame(f"unsupported WebSocket opcode {opcode}")
+        if opcode >= CLOSE and (size > _LONGEST_CONTROL or not is_last):
+            raise BadWebSocketFrame("a WebSocket control frame is too long")
+
+    def _joined(self, is_last: bool, opcode: int, content: bytes) -> WebSocketMessage | None:
+        if opcode >= CLOSE:
+            return WebSocketMessage(opcode, content)
+        if (opcode == CONTINUATION) != bool(self._opcode):
+            raise BadWebSocketFrame(
+                "a new WebSocket message started before the previous one was complete"
+                if opcode
+                else "a WebSocket continuation frame without a message"
+            )
+        self._opcode = opcode or self._opcode
+        if is_last and not self._message:
+            opcode, self._opcode = self._opcode, 0
+            return WebSocketMessage(opcode, content)
+        self._message += content
+        if not is_last:
+            return None
+        message = WebSocketMessage(self._opcode, bytes(self._message))
+        self._message, self._opcode = bytearray(), 0
+        return message
 
 
 class WebSocket:
@@ -30,7 +162,7 @@ class WebSocket:
         self._wire, self._is_server = wire, is_server
         self.protocol = protocol
         """The negotiated subprotocol."""
-        self._frames = frames.WebSocketFrames(is_server=is_server)
+        self._frames = WebSocketFrames(is_server=is_server)
         self._ready: list[WebSocketMessage] = []
         self._sending = asyncio.Lock()
         self._is_closing = self._is_over = False
@@ -83,7 +215,7 @@ class WebSocket:
 
     async def _send(self, opcode: int, data: bytes) -> None:
         async with self._sending:
-            await self._wire.write(frames.frame(opcode, data, is_masked=not self._is_server))
+            await self._wire.write(frame(opcode, data, is_masked=not self._is_server))
 
     async def _say_close(self, code: int) -> None:
         if not self._is_closing:

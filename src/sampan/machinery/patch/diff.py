@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 from sampan.api.go_compat import gotext
-from sampan.api.schema import Schema
+from sampan.api.schema.tree import Schema
 from sampan.machinery.patch.directives import (
     DELETE_FROM,
     PATCH,

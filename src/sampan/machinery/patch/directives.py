@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sampan.api.go_compat import gotext
-from sampan.api.schema import ANY, Schema
+from sampan.api.schema.tree import ANY, Schema
 from sampan.machinery.patch.errors import MalformedPatch, PatchError, RefusedPatch
 
 Identity = Any

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from sampan.api import limits
-from sampan.api.integers import parse_int64
-from sampan.api.schema import copy_value
+from sampan.api.schema.tree import copy_value
+from sampan.api.values.integers import parse_int64
 from sampan.machinery.patch.errors import (
     MalformedPatch,
     RefusedPatch,

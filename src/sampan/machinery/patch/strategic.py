@@ -9,7 +9,7 @@ from typing import Any
 
 from sampan.api import limits
 from sampan.api.go_compat import gotext
-from sampan.api.schema import Schema
+from sampan.api.schema.tree import Schema
 from sampan.machinery.patch.directives import (
     DELETE_FROM,
     NOTHING,

@@ -12,11 +12,10 @@ from sampan.api.semantics.nodes import ip_addresses, pod_cidrs
 from sampan.api.types.core_v1 import Node
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.flight_recorder import FlightRecorder, PodAddressTrace
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.metrics import Metrics
-from sampan.machinery.network_namespace import NetworkNamespace
-from sampan.machinery.process_metrics import export_process
+from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder, PodAddressTrace
+from sampan.machinery.telemetry.metrics import Metrics, export_process
 from sampan.network.dns.announcement import AnnouncedServers, DnsAnnouncement
 from sampan.network.dns.config import ClusterDnsConfig
 from sampan.network.dns.forwarder import Forwarder

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from sampan.api.addresses import is_address
 from sampan.api.limits import SERVICE_SRV_RECORDS
 from sampan.api.semantics.endpoint_slices import numbered_ports
 from sampan.api.types.core_v1 import Service
@@ -127,7 +128,7 @@ def service_records(service: Service, slices: Iterable[SliceRecords], zone: Zone
 
 
 def _external_name(name: bytes, target: str, zone: ZoneConfig) -> ServiceRecords:
-    if not target or _is_address(target):
+    if not target or is_address(target):
         return ServiceRecords()
     return ServiceRecords({name: {CNAME: RecordSet(answer_records=[record(CNAME, zone.ttl_s, name_bytes(target))])}})
 
@@ -136,7 +137,7 @@ def _with_cluster_ips(
     name: bytes, service: Service, slices: Iterable[SliceRecords], zone: ZoneConfig
 ) -> ServiceRecords:
     cluster_ips = service.spec.clusterIPs or [service.spec.clusterIP]
-    addresses = [ipaddress.ip_address(address) for address in cluster_ips if _is_address(address)]
+    addresses = [ipaddress.ip_address(address) for address in cluster_ips if is_address(address)]
     if not addresses:
         return ServiceRecords()
     packed = [(A if address.version == 4 else AAAA, address.packed) for address in addresses]
@@ -310,11 +311,3 @@ def _below(name: bytes, label: str) -> bytes:
     if not 0 < len(encoded) < 64 or len(encoded) + 1 + len(name) > 255:
         raise MalformedMessage(f"{label!r} is no label of a DNS name")
     return bytes((len(encoded),)) + encoded + name
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

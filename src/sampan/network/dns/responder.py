@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sampan.machinery.metrics import Distribution
+from sampan.machinery.telemetry.metrics import Distribution
 from sampan.network.dns.record_table import RecordTable
 from sampan.network.dns.records import pod_address, record_key
 from sampan.network.dns.wire import (

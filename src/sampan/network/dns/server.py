@@ -8,11 +8,11 @@ import ipaddress
 import logging
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 
-from sampan.machinery.metrics import Distribution
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.machinery.telemetry.metrics import Distribution
+from sampan.network.client_counts import ClientCounts
 from sampan.network.dns.config import DnsServerConfig
 from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.responder import DnsTransport, Forward, Responder
@@ -49,9 +49,9 @@ class DnsServer:
         self.port = 0
         """The actual port."""
         self.transports: list[DnsTransport] = []
-        self._pending: Counter[str] = Counter()
+        self._pending = ClientCounts(most=config.max_pending, most_per_client=config.max_pending_per_client)
         """Forwarded queries over UDP under way, by client."""
-        self._connections: Counter[str] = Counter()
+        self._connections = ClientCounts(most=config.max_connections, most_per_client=config.max_connections_per_client)
         """TCP connections by client."""
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -150,14 +150,12 @@ class DnsServer:
     ) -> bytes | None:
         """Return the response to a forwarded query if it is known at once; otherwise it is sent later."""
         message = self._forwarder.cached_response(forward)
-        if message is None and not self._has_room(peer[0]):
+        if message is None and self._tasks is not None:
+            if self._pending.enter(peer[0]):
+                self._tasks.create_task(self._send_later(forward, transport, endpoint, peer))
+                return None
             message = response(forward.query, rcode=REFUSED)
-        if message is not None:
-            return self._responder.finished(forward.query, message, transport)
-        if self._tasks is not None:
-            self._pending[peer[0]] += 1
-            self._tasks.create_task(self._send_later(forward, transport, endpoint, peer))
-        return None
+        return self._responder.finished(forward.query, message, transport) if message is not None else None
 
     async def _send_later(
         self, forward: Forward, transport: DnsTransport, endpoint: socket.socket, peer: tuple[str, int]
@@ -168,11 +166,7 @@ class DnsServer:
         except OSError:
             pass  # the client is gone, or the send buffer is full
         finally:
-            _count_down(self._pending, peer[0])
-
-    def _has_room(self, client: str) -> bool:
-        config, pending = self._config, self._pending
-        return pending.total() < config.max_pending and pending[client] < config.max_pending_per_client
+            self._pending.leave(peer[0])
 
     async def _resolve(self, forward: Forward, transport: DnsTransport) -> bytes:
         began = time.perf_counter()
@@ -191,22 +185,20 @@ class DnsServer:
             try:
                 await self._serve_connection(reader, writer, transport)
             finally:
-                _count_down(self._connections, client)
+                self._connections.leave(client)
                 writer.close()
 
         def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             peer = writer.get_extra_info("peername")
-            if self._tasks is None or peer is None or not self._admits(peer[0]) or not self._can_connect(peer[0]):
+            if self._tasks is None or peer is None or not self._admits(peer[0]):
                 writer.transport.abort()
                 return
-            self._connections[peer[0]] += 1
+            if not self._connections.enter(peer[0]):
+                writer.transport.abort()
+                return
             self._tasks.create_task(serve(reader, writer, peer[0]))
 
         return await asyncio.start_server(on_connection, sock=listener, limit=_MAX_QUERY * 4)
-
-    def _can_connect(self, client: str) -> bool:
-        config, connections = self._config, self._connections
-        return connections.total() < config.max_connections and connections[client] < config.max_connections_per_client
 
     async def _serve_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, transport: DnsTransport
@@ -254,12 +246,6 @@ class DnsServer:
         writer.write(len(message).to_bytes(2, "big") + message)
         async with asyncio.timeout(self._config.idle_s):
             await writer.drain()
-
-
-def _count_down(counts: Counter[str], client: str) -> None:
-    counts[client] -= 1
-    if not counts[client]:
-        del counts[client]
 
 
 def _bound(address: str, port: int, kind: socket.SocketKind) -> socket.socket:

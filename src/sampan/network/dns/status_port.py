@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from sampan.machinery.metrics import CONTENT_TYPE, Distribution, Metrics, Sample
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Distribution, Metrics, Sample
 from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.record_table import RecordTable
 from sampan.network.dns.server import DnsServer

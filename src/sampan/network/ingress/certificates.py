@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from sampan.api.limits import INGRESS_CHAIN_BYTES, INGRESS_KEY_BITS
 from sampan.api.types.core_v1 import Secret
-from sampan.machinery.certificates import KeyPair, SigningRequest, issue, make_ca
 from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue, make_ca
 
 log = logging.getLogger(__name__)
 

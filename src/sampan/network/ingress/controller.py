@@ -15,7 +15,7 @@ from sampan.machinery.client import Client, ConnectionFailed, Selection
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.ingress.backends import BackendEndpoints
 from sampan.network.ingress.certificates import HostCertificates, UnusableSecret

@@ -20,12 +20,12 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from sampan.machinery.http_session import HttpSession
-from sampan.machinery.lean_aiohttp import aiohttp
+from sampan.machinery.http.lean_aiohttp import aiohttp
+from sampan.machinery.http.session import HttpSession
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.multiplex import handshake, upgrade
 from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
 from sampan.machinery.multiplex.wire import StreamWire, close_writer, joined
-from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.ingress.backends import BackendEndpoints, EndpointAddress
 from sampan.network.ingress.request_target import BadTarget, RequestTarget, parse_target
 from sampan.network.ingress.routing_table import RoutingTable

@@ -7,12 +7,15 @@ import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from sampan.api.addresses import client_network
 from sampan.network.accept_loop import accept_connections
+from sampan.network.client_counts import ClientCounts
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +25,10 @@ _IDLE_S = 60.0
 _HEADER_BYTES, _HEADERS = 8190, 100
 _LINGER_S = 5.0
 _SHUTDOWN_S = 1.0
+_TOO_MANY_CONNECTIONS = (
+    b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nConnection: close\r\nContent-Type: text/plain\r\n"
+    b"Content-Length: 38\r\n\r\ntoo many connections from this address"
+)
 
 RequestFunction = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -35,10 +42,12 @@ class HttpListener:
         listener: socket.socket,
         handler: RequestFunction,
         limit: asyncio.Semaphore,
+        clients: ClientCounts,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`limit` bounds the connections of all listeners that share it."""
+        """`limit` bounds the connections of all listeners that share it, and `clients` those of each client address."""
         self._listener, self._handler, self._limit, self._tls = listener, handler, limit, tls
+        self._clients = clients
 
     async def run(self) -> None:
         server = web.Server(self._handler, handler_cancellation=True)
@@ -49,7 +58,18 @@ class HttpListener:
             await server.shutdown(_SHUTDOWN_S)
 
     async def _serve(self, server: web.Server, client: socket.socket, peer: str) -> None:
-        """Serve a connection until it ends."""
+        """Serve a connection until it ends, unless its client has too many."""
+        network = client_network(peer)
+        if not self._clients.enter(network):
+            log.debug("refused a connection from %s: too many connections from this address", peer)
+            _refuse(client, is_plain=self._tls is None)
+            return
+        try:
+            await self._serve_admitted(server, client, peer)
+        finally:
+            self._clients.leave(network)
+
+    async def _serve_admitted(self, server: web.Server, client: socket.socket, peer: str) -> None:
         loop = asyncio.get_running_loop()
         connection = _Connection(server, loop)
         try:
@@ -63,6 +83,15 @@ class HttpListener:
         except (OSError, ssl.SSLError) as error:  # a failed handshake, or one that takes too long
             client.close()
             log.debug("the connection of the client %s failed: %s", peer, error)
+
+
+def _refuse(client: socket.socket, *, is_plain: bool) -> None:
+    """Close a connection at once. What the client has sent so far is read, because the response is lost otherwise."""
+    with client, suppress(OSError):
+        if is_plain:
+            client.send(_TOO_MANY_CONNECTIONS)
+            client.shutdown(socket.SHUT_WR)
+            client.recv(_HEADER_BYTES)
 
 
 class _Connection(RequestHandler):

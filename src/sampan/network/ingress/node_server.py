@@ -12,8 +12,10 @@ from contextlib import ExitStack
 
 from aiohttp import web
 
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.api.limits import INGRESS_CLIENT_CONNECTIONS
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.accept_loop import MOST_CONNECTIONS
+from sampan.network.client_counts import ClientCounts
 from sampan.network.http_port import bound_socket
 from sampan.network.ingress.forwarder import ClientSide, IngressForwarder
 from sampan.network.ingress.listener import HttpListener, RequestFunction
@@ -54,6 +56,7 @@ class NodeIngress:
         """Serve HTTP and HTTPS. The server is published once the routing table is complete."""
         self.listening.clear()
         forwarder, limit = self._make_forwarder(), asyncio.Semaphore(MOST_CONNECTIONS)
+        clients = ClientCounts(most=MOST_CONNECTIONS, most_per_client=INGRESS_CLIENT_CONNECTIONS)
         with ExitStack() as sockets:
             http_port, plain = await asyncio.to_thread(listen, self._namespace, self._addresses, _HTTP_PORT)
             https_port, secure = await asyncio.to_thread(listen, self._namespace, self._addresses, _HTTPS_PORT)
@@ -68,7 +71,9 @@ class NodeIngress:
                     for listeners, side, tls in sides:
                         handler = _handler(forwarder, side)
                         for listener in listeners:
-                            server = HttpListener(listener=listener, handler=handler, limit=limit, tls=tls)
+                            server = HttpListener(
+                                listener=listener, handler=handler, limit=limit, clients=clients, tls=tls
+                            )
                             group.create_task(server.run())
                     self.listen_addresses = [
                         (address, port) for port in (http_port, https_port) for address in self._addresses

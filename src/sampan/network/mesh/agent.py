@@ -1,4 +1,6 @@
-"""The agent of a machine: publishes how others reach it, and follows the nodes of other machines."""
+"""The agent of a machine: publishes how others reach it, follows the nodes of other machines, and decides which of
+their destinations are routed to them.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,13 @@ import asyncio
 import base64
 import binascii
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TypeVar
 
+from sampan.api.addresses import Network
 from sampan.api.semantics.nodes import pod_cidrs
 from sampan.api.types.core_v1 import Node
 from sampan.machinery import errors
@@ -17,7 +22,8 @@ from sampan.machinery.client import Client, ConnectionFailed, PatchType
 from sampan.machinery.clock import Clock
 from sampan.machinery.hollow import is_hollow_node
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.private_files import write_private
+from sampan.machinery.pki.private_files import write_private
+from sampan.network.disjoint_networks import DisjointNetworks, is_within
 from sampan.network.mesh.config import (
     NONE,
     WIREGUARD,
@@ -28,7 +34,6 @@ from sampan.network.mesh.config import (
     tunnel_mtu,
     usable_backends,
 )
-from sampan.network.mesh.destinations import accept_destinations
 from sampan.network.mesh.links import MeshError, MeshLinks, has_leftovers
 from sampan.network.mesh.mesh_plan import Machine, MeshPlan, annotations_of, plan_mesh, read_machines
 
@@ -42,6 +47,26 @@ _SETTLE_S = 0.05
 _PERSISTENT_S = 10.0
 """How long nodes are unreachable before a warning is logged."""
 _KEY_LENGTH = 32
+
+
+def accept_destinations(own: Machine, others: Sequence[Machine], cluster_cidrs: Sequence[Network]) -> Iterator[Machine]:
+    """Yield the other machines with those of their destinations that are routed to them.
+
+    What belongs to this machine, or to a machine that precedes another one, stays there. Pod CIDRs must be in the
+    cluster CIDRs, if there are any, and addresses of nodes must be private ones.
+    """
+    attached = (interface.network for interface in own.interfaces)
+    reserved = DisjointNetworks([*own.destinations, *attached])
+    for other in others:
+        for interface in other.interfaces:
+            reserved.add(ip_network(interface.ip))
+        kept = [item for item in other.destinations if _is_plausible(item, cluster_cidrs) and reserved.add(item)]
+        yield replace(other, destinations=kept)
+
+
+def _is_plausible(destination: Network, cluster_cidrs: Sequence[Network]) -> bool:
+    is_node_address = destination.prefixlen == destination.max_prefixlen
+    return destination.is_private if is_node_address else is_within(destination, cluster_cidrs)
 
 
 class MeshAgent:

@@ -1,22 +1,26 @@
-"""The settings of the network between machines, and the MTU that follows from them."""
+"""The settings of the network between machines, the tunnels that the kernel can create, and the MTU that follows."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import functools
 import socket
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_interface
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sampan.api.addresses import Network
-from sampan.machinery.network_namespace import NetworkNamespace
-from sampan.network.mesh import kernel
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 
 if TYPE_CHECKING:
     from sampan.api.types.core_v1 import Node
 
-AUTO, ROUTES, WIREGUARD, VXLAN, NONE = "auto", "routes", kernel.WIREGUARD, kernel.VXLAN, "none"
+AUTO, ROUTES, WIREGUARD, VXLAN, NONE = "auto", "routes", "wireguard", "vxlan", "none"
 BACKENDS = (AUTO, ROUTES, WIREGUARD, VXLAN, NONE)
 """The values of --pod-network, the default first."""
 PREFERENCE = (ROUTES, WIREGUARD, VXLAN)
@@ -24,6 +28,11 @@ PREFERENCE = (ROUTES, WIREGUARD, VXLAN)
 OVERHEAD = {ROUTES: {4: 0, 6: 0}, WIREGUARD: {4: 60, 6: 80}, VXLAN: {4: 50, 6: 70}}
 """The bytes by which a packet of a pod grows, by backend and IP version of the machines' addresses."""
 WIREGUARD_PORT = 51820
+BRIDGE, VETH = "bridge", "veth"
+_CLONE_NEWNET = 0x40000000
+_ATTRIBUTES: Mapping[str, Mapping[str, object]] = MappingProxyType(
+    {VXLAN: {"vxlan_id": 1, "vxlan_port": 4789, "vxlan_learning": False}, VETH: {"peer": "probe1"}}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +61,8 @@ def usable_backends(backend: str) -> tuple[str, ...]:
     if backend == NONE:
         return ()
     if backend != AUTO:
-        return (backend,) if backend == ROUTES or kernel.can_create(backend) else ()
-    return tuple(name for name in PREFERENCE if name == ROUTES or kernel.can_create(name))
+        return (backend,) if backend == ROUTES or can_create(backend) else ()
+    return tuple(name for name in PREFERENCE if name == ROUTES or can_create(name))
 
 
 def tunnel_mtu(backend: str, underlay_mtu: int, version: int) -> int:
@@ -80,3 +89,41 @@ def resolve(host: str) -> str:
         return str(socket.getaddrinfo(host, None)[0][4][0])
     except OSError:
         return ""
+
+
+@functools.cache
+def can_create(kind: str) -> bool:
+    """Whether the kernel can create links of a kind, such as wireguard. It is tried in a new network namespace, which
+    is gone afterwards; without root, the loaded and built-in modules are searched."""
+    results: list[bool] = []
+
+    def probe() -> None:
+        if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) != 0:
+            results.append(_has_module(kind))
+            return
+        results.append(_can_add(kind))
+
+    thread = threading.Thread(target=probe, name=f"probe for links of the kind {kind}")
+    thread.start()
+    thread.join()
+    return bool(results and results[0])
+
+
+def _can_add(kind: str) -> bool:
+    from pyroute2 import IPRoute, NetlinkError
+
+    with contextlib.suppress(NetlinkError, OSError), IPRoute() as netlink:
+        netlink.link("add", ifname="probe0", kind=kind, **_ATTRIBUTES.get(kind, {}))
+        return True
+    return False
+
+
+def _has_module(kind: str) -> bool:
+    if Path("/sys/module", kind).exists():
+        return True
+    release = Path("/proc/sys/kernel/osrelease").read_text().strip()
+    for name in ("modules.builtin", "modules.dep"):
+        with contextlib.suppress(OSError):
+            if f"/{kind}.ko" in (Path("/lib/modules") / release / name).read_text():
+                return True
+    return False

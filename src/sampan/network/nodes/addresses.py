@@ -1,4 +1,6 @@
-"""The addresses of the nodes of a machine. An address is kept in a file in the directory of its node."""
+"""The names and addresses of the nodes of a machine. Names are derived from the directory of the cluster's nodes, so
+that leftovers are recognized by them; an address is kept in a file in the directory of its node.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,8 @@ from pathlib import Path
 _FILE = "node-address"
 _FIRST = 2
 """The first address of a node CIDR is that of the machine; the nodes have the following ones."""
+_NAMED_NAMESPACES = Path("/run/netns")
+"""The directory of the namespaces that `ip netns` shows."""
 
 
 class NoNodeAddressLeft(Exception):
@@ -72,3 +76,32 @@ def _network(cidr: str) -> IPv4Network | IPv6Network:
 def bare(interface: str) -> str:
     """Return an address without its prefix length."""
     return interface.partition("/")[0]
+
+
+def cluster_mark(root: Path) -> str:
+    """Return eight hexadecimal digits that stand for the cluster whose nodes are in `root`."""
+    return hashlib.blake2b(str(root).encode(), digest_size=4).hexdigest()
+
+
+def bridge_of_nodes(root: Path) -> str:
+    """Return the name of the bridge to which the nodes of a cluster are attached."""
+    return f"sn{cluster_mark(root)[:6]}"
+
+
+def table_of_nodes(bridge: str) -> str:
+    return f"sampan-nodes-{bridge}"
+
+
+def owner_of(root: Path) -> str:
+    """Return the alias of the cluster's bridge. The kernel limits it to 255 bytes."""
+    return f"sampan {root}"[:255]
+
+
+def namespace_file(directory: Path) -> Path:
+    """Return the file at which the network namespace of a node is mounted, in the node's directory."""
+    return directory / "netns"
+
+
+def named_namespace(root: Path, node: str) -> Path:
+    """Return the symbolic link through which `ip netns exec` finds the namespace of a node."""
+    return _NAMED_NAMESPACES / f"sampan-{cluster_mark(root)}-{node}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import ip_interface, ip_network
 from pathlib import Path
 
-from sampan.machinery.network_namespace import (
+from sampan.machinery.linux.network_namespace import (
     NetworkNamespace,
     check_new_network,
     create_network,
@@ -23,16 +23,23 @@ from sampan.machinery.network_namespace import (
 from sampan.network import netlink
 from sampan.network.netlink import LinkInfo
 from sampan.network.nodes import addresses
-from sampan.network.nodes.addresses import NoNodeAddressLeft, bare
+from sampan.network.nodes.addresses import (
+    NoNodeAddressLeft,
+    bare,
+    bridge_of_nodes,
+    named_namespace,
+    namespace_file,
+    owner_of,
+    table_of_nodes,
+)
 from sampan.network.nodes.attachment import NodeAttachment
-from sampan.network.nodes.names import bridge_of_nodes, named_namespace, namespace_file, owner_of, table_of_nodes
 from sampan.network.nodes.routes import RouteTable
 from sampan.network.pods import sysctls
+from sampan.network.pods.config import hardware_for, is_link_of, link_for
 from sampan.network.pods.firewall import ForwardRules
 from sampan.network.pods.host_network import default_route_mtu
 from sampan.network.pods.host_network import unsupported_reason as pods_unsupported_reason
 from sampan.network.pods.links import index_of
-from sampan.network.pods.names import hardware_for, is_link_of, link_for
 from sampan.network.pods.nft import list_rules, nft_program, run_nft
 from sampan.runtimes.contract import RuntimeFailure
 

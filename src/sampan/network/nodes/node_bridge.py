@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sampan.api.types.core_v1 import Node
 from sampan.machinery.clock import Clock
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.nodes.attachment import NodeAttachment
 from sampan.network.nodes.host_bridge import HostBridge, NodeBridgeConfig, NodeNetworkError
 from sampan.network.nodes.routes import distant_pod_cidrs, pod_routes

@@ -12,16 +12,14 @@ from typing import TypeVar
 import msgspec
 
 from sampan.machinery.clock import Clock
-from sampan.machinery.network_namespace import NetworkNamespace, is_network
-from sampan.network.pods import ports as host_ports
+from sampan.machinery.linux.network_namespace import NetworkNamespace, is_network
 from sampan.network.pods import rules
 from sampan.network.pods.addresses import AddressPool, Network, NoAddressLeft, parse_cidrs
-from sampan.network.pods.config import BridgeConfig, failed, not_ready
+from sampan.network.pods.config import BridgeConfig, failed, link_for, not_ready
 from sampan.network.pods.host_network import HostNetwork
-from sampan.network.pods.names import link_for
 from sampan.network.pods.nft import NftChange
-from sampan.network.pods.ports import Element
 from sampan.network.pods.records import PodNetworkRecord, PodNetworkRecords, host_port_mappings
+from sampan.network.pods.rules import Element, port_conflict, port_elements, port_errors
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.network import UNLIMITED, Bandwidth, NoIsolation, PodIsolation
@@ -161,7 +159,7 @@ class BridgeNetwork:
         bandwidth: Bandwidth,
     ) -> PodNetworkRecord:
         requested = host_port_mappings(ports)
-        for error in host_ports.port_errors(requested):
+        for error in port_errors(requested):
             raise failed(error)
         record = PodNetworkRecord(
             uid=uid,
@@ -173,7 +171,7 @@ class BridgeNetwork:
             egress_bits_per_s=bandwidth.egress_bits_per_s,
         )
         record = record if before else msgspec.structs.replace(record, addresses=tuple(self._take_addresses()))
-        if requested and (conflict := host_ports.conflict(record, self._pods.values())):
+        if requested and (conflict := port_conflict(record, self._pods.values())):
             if before is None:
                 self._pool.release(record.addresses)
             raise failed(conflict)
@@ -188,7 +186,7 @@ class BridgeNetwork:
             raise failed(str(error)) from None
 
     def _port_change(self, before: PodNetworkRecord | None, after: PodNetworkRecord) -> NftChange | None:
-        old, new = host_ports.elements(before) if before else frozenset(), host_ports.elements(after)
+        old, new = port_elements(before) if before else frozenset(), port_elements(after)
         if not old | new:
             return None
         text = rules.deleted_elements(self._config.bridge, sorted(old - new))
@@ -199,7 +197,7 @@ class BridgeNetwork:
 
     def _elements(self) -> Iterator[Element]:
         for record in list(self._pods.values()):
-            yield from host_ports.elements(record)
+            yield from port_elements(record)
 
     # -- effects -----------------------------------------------------------------------------------------------------
 

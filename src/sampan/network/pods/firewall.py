@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sampan.network.pods.names import mark_for, table_for
+from sampan.network.pods.config import mark_for, table_for
 from sampan.network.pods.nft import list_rules, run_nft
 
 _FAMILIES = ("ip", "ip6")

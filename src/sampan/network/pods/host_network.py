@@ -14,15 +14,12 @@ from typing import Any
 
 from sampan.network.pods import rules, sysctls
 from sampan.network.pods.addresses import Network, parse_cidrs
-from sampan.network.pods.config import BridgeConfig, failed
+from sampan.network.pods.config import BridgeConfig, failed, is_link_of, table_for
 from sampan.network.pods.firewall import ForwardRules
-from sampan.network.pods.links import Links, index_of
-from sampan.network.pods.names import is_link_of, table_for
+from sampan.network.pods.links import Links, index_of, shaper_of
 from sampan.network.pods.nft import NftChange, Transactions, list_rules, nft_program, run_nft
-from sampan.network.pods.ports import Element
 from sampan.network.pods.records import PodNetworkRecord
-from sampan.network.pods.rules import frame_table_for, frame_table_removal, frame_table_text
-from sampan.network.pods.traffic_control import shaper_of
+from sampan.network.pods.rules import Element, frame_table_for, frame_table_removal, frame_table_text
 from sampan.runtimes.contract import RuntimeFailure
 
 log = logging.getLogger(__name__)

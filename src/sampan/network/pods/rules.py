@@ -1,4 +1,5 @@
-"""The nftables tables of a pod network as text for `nft -f -`. Pure and deterministic.
+"""The nftables tables of a pod network as text for `nft -f -`, with host ports as elements of their maps. Pure and
+deterministic.
 
 Rules of the families ip, ip6 and inet see traffic between two pods of a bridge only if the kernel has br_netfilter.
 Where it does not, the frame table gives such frames the hardware address of the bridge: the node then routes the packet
@@ -7,19 +8,77 @@ back to the bridge, through its forward hook and connection tracking.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface
+from typing import Final, NamedTuple
 
+from sampan.api.addresses import is_address
 from sampan.network.pods.addresses import Network
-from sampan.network.pods.names import table_for
-from sampan.network.pods.ports import Element
+from sampan.network.pods.config import table_for
+from sampan.network.pods.records import HostPortMapping, PodNetworkRecord
 
+_PROTOCOLS = ("tcp", "udp", "sctp")
 _FAMILIES = {4: ("ip", "ipv4", "ipv4_addr"), 6: ("ip6", "ipv6", "ipv6_addr")}
 _EVERYONE = {4: "{ 224.0.0.0/4, 255.255.255.255 }", 6: "ff00::/8"}
 """Multicast and broadcast destinations, which are never masqueraded."""
 _UNICAST: Final = "ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00"
 _NEIGHBOUR_DISCOVERY: Final = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert }"
+
+
+class Element(NamedTuple):
+    set: str
+    key: str
+    value: str = ""
+    """The value if the set is a map."""
+
+    def __str__(self) -> str:
+        return f"{self.key} : {self.value}" if self.value else self.key
+
+
+def port_errors(ports: Iterable[HostPortMapping]) -> Iterator[str]:
+    for port in ports:
+        if port.protocol not in _PROTOCOLS:
+            yield f"host port {port.host_port}: there is no protocol {port.protocol!r}"
+        if not (0 < port.host_port < 65536 and 0 < port.container_port < 65536):
+            yield f"host port {port.host_port} to {port.container_port}: not a port"
+        if port.host_ip and not is_address(port.host_ip):
+            yield f"host port {port.host_port}: {port.host_ip!r} is not an IP address"
+
+
+@lru_cache(maxsize=1024)
+def port_elements(record: PodNetworkRecord) -> frozenset[Element]:
+    """Return the elements of a pod: `ports` by port, `bound` by host IP and port, `own` for hairpin connections."""
+    result: set[Element] = set()
+    for ip in [ip_interface(address).ip for address in record.addresses if record.ports]:
+        result.add(Element(f"own{ip.version}", f"{ip} . {ip}"))
+        for port in record.ports:
+            result.update(_of_port(port, ip))
+    return frozenset(result)
+
+
+def _of_port(port: HostPortMapping, ip: IPv4Address | IPv6Address) -> Iterator[Element]:
+    to = f"{ip} . {port.container_port}"
+    host = ip_address(port.host_ip) if port.host_ip else None
+    if host is not None and host.version != ip.version:
+        return
+    if host is None or host.is_unspecified:
+        yield Element(f"ports{ip.version}", f"{port.protocol} . {port.host_port}", to)
+    else:
+        yield Element(f"bound{ip.version}", f"{host} . {port.protocol} . {port.host_port}", to)
+
+
+def port_conflict(record: PodNetworkRecord, others: Iterable[PodNetworkRecord]) -> str:
+    """Return a message about a host port that another pod has, or an empty string."""
+    keys = {(element.set, element.key) for element in port_elements(record)}
+    for other in others:
+        if other.uid == record.uid or not other.ports:
+            continue
+        for element in port_elements(other):
+            if (element.set, element.key) in keys:
+                return f"host port {element.key} is in use by pod {other.uid}"
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,16 +7,17 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 
-from sampan.api.label_grammar import SelectorError
 from sampan.api.limits import NETWORK_POLICY_PEERS
+from sampan.api.selectors.label_grammar import SelectorError
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.api.types.networking_v1 import NetworkPolicy
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Selection
 from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.clock import Clock
+from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.nft import NftError
 from sampan.network.pods.config import failed
@@ -27,6 +28,9 @@ from sampan.network.policy.policy_spec import PolicySpec, is_truncated, policy_s
 
 log = logging.getLogger(__name__)
 
+COMPONENT = "network-policy"
+LIMIT_REASON = "NetworkPolicyTooLarge"
+"""The reason of the event about a policy that exceeds what a node has rules for."""
 _AUDIT_S = 60.0
 _RETRY_S = 1.0
 _KNOWN_S = 2.0
@@ -61,6 +65,9 @@ class NetworkPolicyAgent:
         self._listed: dict[NamespacedName, NetworkPolicy] = {}
         """Policies that were listed for a new pod and that the informer has not reached."""
         self._listed_at: dict[NamespacedName, float] = {}
+        self._events = EventRecorder(client=client, clock=clock, component=COMPONENT, host=config.node)
+        self._reported: dict[NamespacedName, tuple[str, int]] = {}
+        """UIDs and generations of policies above the limit that have been reported."""
 
     # -- PodIsolation ------------------------------------------------------------------------------------------------
 
@@ -134,6 +141,7 @@ class NetworkPolicyAgent:
                 await informer.synced.wait()
             self._forget_deleted()
             async with asyncio.TaskGroup() as group:
+                group.create_task(self._events.run())
                 group.create_task(self._commit_changes())
                 group.create_task(self._audit())
 
@@ -160,8 +168,21 @@ class NetworkPolicyAgent:
 
     def _put_policy(self, key: NamespacedName) -> None:
         policy = self._listed.get(key) or self._policies.lister.by_key(key)
+        self._report_limit(key, policy)
         self._compiler.put_policy(key, _spec_of(policy) if policy is not None else None)
         self._on_change()
+
+    def _report_limit(self, key: NamespacedName, policy: NetworkPolicy | None) -> None:
+        """Report a policy above the limit, once for each generation."""
+        if policy is None or not is_truncated(policy):
+            self._reported.pop(key, None)
+            return
+        version = policy.metadata.uid, policy.metadata.generation
+        if self._reported.get(key) != version:
+            self._reported[key] = version
+            message = f"more than {NETWORK_POLICY_PEERS} peers and ports in a direction: further rules allow nothing"
+            log.warning("network policy %s: %s", key, message)
+            self._events.event(policy, WARNING, LIMIT_REASON, message)
 
     def _unlist(self, key: NamespacedName) -> None:
         self._listed.pop(key, None)
@@ -219,9 +240,6 @@ def _is_newer(policy: NetworkPolicy | None, other: NetworkPolicy | None) -> bool
 
 
 def _spec_of(policy: NetworkPolicy) -> PolicySpec | None:
-    if is_truncated(policy):
-        message = "network policy %s has more than %d peers and ports in a direction: further rules allow nothing"
-        log.warning(message, key_of(policy), NETWORK_POLICY_PEERS)
     try:
         return policy_spec(policy)
     except SelectorError as error:

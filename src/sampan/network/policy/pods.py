@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from sampan.api.labels import Selector
+from sampan.api.selectors.labels import Selector
 from sampan.api.semantics.pod_references import CONFIG_HASH, is_mirror_pod
 from sampan.api.semantics.pods import is_terminal, long_running_containers
 from sampan.api.types.core_v1 import Pod

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sampan.api.label_selector import selector_of
-from sampan.api.labels import EVERYTHING, Selector
 from sampan.api.limits import NETWORK_POLICY_PEERS
+from sampan.api.selectors.label_selector import selector_of
+from sampan.api.selectors.labels import EVERYTHING, Selector
 from sampan.api.types.networking_v1 import NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort
 from sampan.network.policy.pods import PodSelection
 from sampan.network.policy.ranges import Range, block_ranges, merge

@@ -9,7 +9,7 @@ driven by `service_follower`. `config` has the settings that the rules depend on
 
 Around the rules: `configuration` and `configuration_validation` (KubeProxyConfiguration), `metrics` (with the metrics
 port) and `health` (/healthz, /livez), and what follows the services of a node after each sync (`ServiceObserver` in
-`tracker`): `health_checks` (health-check node ports), `conntrack` (stale UDP flows) and the node ports on localhost.
+`tracker`): the health-check node ports of `health`, `conntrack` (stale UDP flows) and the node ports on localhost.
 
 `firewall` keeps other firewalls from dropping traffic of services, and `node_proxy` runs the proxy of the chosen mode
 with everything around it.

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.durations import DurationError, canonical_duration, parse_duration
 from sampan.api.go_compat import gotext
+from sampan.api.values.durations import DurationError, canonical_duration, parse_duration
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,9 @@ kube-proxy."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 
+from sampan.api.addresses import is_address
 from sampan.api.field_errors import FieldError, Path, joined
 from sampan.network.proxy.configuration import (
     BRIDGE_INTERFACE,
@@ -52,7 +53,7 @@ def _errors(configuration: KubeProxyConfiguration, path: Path) -> Iterator[Field
         where = path / "ClientConnection" / "Burst"
         yield FieldError.invalid(where, configuration.clientConnection.burst, "must be greater than or equal to 0")
     yield from _periods(configuration, path)
-    if not _is_address(configuration.bindAddress):
+    if not is_address(configuration.bindAddress):
         detail = "not a valid textual representation of an IP address"
         yield FieldError.invalid(path / "BindAddress", configuration.bindAddress, detail)
     for name, address in (
@@ -111,7 +112,7 @@ def _host_port(address: str, path: Path) -> Iterator[FieldError]:
     if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
         yield FieldError.invalid(path, address, "must be IP:port")
         return
-    if not _is_address(host.strip("[]")):
+    if not is_address(host.strip("[]")):
         yield FieldError.invalid(path, host, "must be a valid IP")
     if not (port.isdecimal() and 1 <= int(port) <= 65535):
         yield FieldError.invalid(path, port, "must be a valid port")
@@ -150,14 +151,6 @@ def _cluster_cidrs(cidrs: list[str], path: Path) -> Iterator[FieldError]:
         yield FieldError.invalid(path[index], cidrs[index], detail)
     if len(cidrs) == 2 and not invalid and len({":" in cidr for cidr in cidrs}) != 2:
         yield FieldError.invalid(path, cidrs, pair)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_network(text: str) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 
 from sampan.api.types.core_v1 import ObjectReference
 from sampan.api.types.discovery_v1 import EndpointSlice
-from sampan.machinery.flight_recorder import PodAddressTrace
 from sampan.machinery.informer import Informer
+from sampan.machinery.telemetry.flight_recorder import PodAddressTrace
 from sampan.network.proxy.services import service_of_slice
 from sampan.network.proxy.tracker import ServiceChange
 

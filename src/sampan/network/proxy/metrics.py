@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sampan.machinery.clock import Clock
-from sampan.machinery.metrics import CONTENT_TYPE, Distribution, Family, Metrics
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Distribution, Family, Metrics
 from sampan.network.http_port import bound_socket, serve_http
 from sampan.network.proxy.services import FAMILIES, ServicePortState
 from sampan.network.proxy.tracker import ServiceChange

@@ -15,13 +15,13 @@ from sampan.api.types.core_v1 import Node, ObjectReference
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.events.recorder import WARNING, EventRecorder
-from sampan.machinery.flight_recorder import FlightRecorder, PodAddressTrace
+from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import Informer, InformerFactory
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices
-from sampan.machinery.metrics import Metrics
-from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder, PodAddressTrace
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.proxy.config import ProxyConfig, node_facts, supported_families
 from sampan.network.proxy.configuration import (
     BRIDGE_INTERFACE,
@@ -33,12 +33,10 @@ from sampan.network.proxy.configuration import (
     as_object,
     split_address,
 )
-from sampan.network.proxy.conntrack.stale_flows import UdpFlowCleaner, node_addresses
-from sampan.network.proxy.conntrack.sysctls import apply_conntrack_sysctls
+from sampan.network.proxy.conntrack import UdpFlowCleaner, apply_conntrack_sysctls, node_addresses
 from sampan.network.proxy.endpoint_trace import EndpointTrace
 from sampan.network.proxy.firewall import ServiceForwardRules, keep_forward_rules
-from sampan.network.proxy.health import ProxyHealth, health_port
-from sampan.network.proxy.health_checks import ServiceHealthChecks
+from sampan.network.proxy.health import ProxyHealth, ServiceHealthChecks, health_port
 from sampan.network.proxy.metrics import ProxyMetrics, metrics_port
 from sampan.network.proxy.nftables.proxy import PROXIED, Proxy
 from sampan.network.proxy.service_follower import ServiceFollower

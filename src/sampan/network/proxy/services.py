@@ -106,10 +106,6 @@ class ServicePortInfo:
         return self.name.protocol
 
     @property
-    def address_count(self) -> int:
-        return 1 + len(self.external_ips) + len(self.load_balancer_ips) + len(self.source_ranges)
-
-    @property
     def is_externally_accessible(self) -> bool:
         return bool(self.node_port or self.load_balancer_ips or self.external_ips)
 
@@ -183,9 +179,10 @@ class _ServiceAddresses:
         pair, provided = (port.protocol or TCP, port.port), self.provided_ports
         return tuple(ip for ip in self.load_balancer_ips if ip not in provided or pair in provided[ip])
 
-    @property
-    def count(self) -> int:
-        return 1 + len(self.external_ips) + len(self.load_balancer_ips) + len(self.source_ranges)
+
+def count_addresses(service: ServicePortInfo | _ServiceAddresses) -> int:
+    """Return the number of addresses and source ranges for which a port of the service has rules."""
+    return 1 + len(service.external_ips) + len(service.load_balancer_ips) + len(service.source_ranges)
 
 
 def service_ports(
@@ -200,7 +197,8 @@ def service_ports(
     for family in families:
         addresses = _service_addresses(service, family)
         if addresses is not None:
-            most = max(1, min(room, SERVICE_ADDRESS_PORTS) // addresses.count) if addresses.count > 1 else None
+            count = count_addresses(addresses)
+            most = max(1, min(room, SERVICE_ADDRESS_PORTS) // count) if count > 1 else None
             infos += [_service_port(service, port, family, addresses) for port in service.spec.ports[:most]]
     return infos
 

@@ -12,7 +12,7 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]
 from grpc import aio
 
-from sampan.api import times
+from sampan.api.values import times
 from sampan.machinery.clock import Clock
 from sampan.machinery.proto import ProtoSchema
 from sampan.runtimes.contract import RuntimeFailure

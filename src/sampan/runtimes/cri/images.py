@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
-from sampan.runtimes.cri import conversions
+from sampan.runtimes.cri import messages
 from sampan.runtimes.cri.client import CriClient, CriError
 from sampan.runtimes.cri.containerd_images import ContainerdImages
 from sampan.runtimes.engine import PULL_FAILED, EngineImages
@@ -36,10 +36,10 @@ class CriImages(EngineImages):
         cri = self._client.schema
         request = cri.ImageStatusRequest(image=cri.ImageSpec(image=name))
         response = await self._client.images("ImageStatus", request, reason="ImageInspectError")
-        return conversions.image(response.image) if response.HasField("image") else None
+        return messages.image(response.image) if response.HasField("image") else None
 
     async def list(self) -> Sequence[ImageInfo]:
-        return [conversions.image(image) for image in (await self._client.images("ListImages")).images]
+        return [messages.image(image) for image in (await self._client.images("ListImages")).images]
 
     async def layers(self, name: str) -> Sequence[Path]:
         """An image that Sampan has loaded may not be unpacked: its layers are those of Sampan's store."""

@@ -13,21 +13,19 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
-from sampan.runtimes import slices
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
-from sampan.runtimes.contract import PodCallback, RuntimeFailure, RuntimeStatus, Usage
+from sampan.runtimes.contract import PodCallback, ProcessStream, RuntimeFailure, RuntimeStatus, Usage
 from sampan.runtimes.cri import messages, runtime_status
 from sampan.runtimes.cri.client import TIMEOUT_S, CriClient, CriError
-from sampan.runtimes.cri.commands import CriCommands, terminal
 from sampan.runtimes.cri.containerd_images import ContainerdImages
 from sampan.runtimes.cri.images import CriImages
 from sampan.runtimes.cri.runtime_status import PodCidrUpdater
+from sampan.runtimes.cri.streaming import CriCommands, terminal
 from sampan.runtimes.cri.view import CriUsage, CriView
-from sampan.runtimes.engine import EngineRuntime, version_of
+from sampan.runtimes.engine import EngineRuntime, cgroup_parent, stop_slice, version_of
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.network import EngineNetwork, NoIsolation, PodIsolation
 from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, PodTable
-from sampan.runtimes.streams import ProcessStream
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +139,7 @@ class CriRuntime(EngineRuntime):
         config = replace(
             config,
             attempt=max([config.attempt, *(previous.attempt + 1 for previous in old.sandboxes)]),
-            cgroup_parent=slices.cgroup_parent(config, is_systemd=self._setting.has_systemd_cgroups),
+            cgroup_parent=cgroup_parent(config, is_systemd=self._setting.has_systemd_cgroups),
         )
         self._configs.keep(config)
         config.log_directory.mkdir(parents=True, exist_ok=True)
@@ -201,7 +199,7 @@ class CriRuntime(EngineRuntime):
         self._configs.forget(uid)
         await asyncio.to_thread(self._image_volumes.remove, uid)
         if self._setting.has_systemd_cgroups:
-            await slices.stop_slice(uid)
+            await stop_slice(uid)
         await self._view.refresh(uid)
 
     async def _remove_sandbox(self, id: str) -> None:

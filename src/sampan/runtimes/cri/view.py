@@ -12,7 +12,7 @@ from typing import Any
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract, labels
 from sampan.runtimes.contract import PodCallback, Usage
-from sampan.runtimes.cri import conversions
+from sampan.runtimes.cri import messages
 from sampan.runtimes.cri.client import CriClient, CriError
 from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, ObservedSandbox, PodTable
 from sampan.runtimes.usage import CpuRates
@@ -112,7 +112,7 @@ class CriView:
             self._on_pod_change(uid)
 
     async def _sandbox(self, row: Any, known: ObservedSandbox | None) -> ObservedSandbox | None:
-        plain = conversions.sandbox(row)
+        plain = messages.sandbox(row)
         if known is not None and known.is_ready == plain.is_ready:
             return known
         if not plain.is_ready:
@@ -125,13 +125,13 @@ class CriView:
             if error.is_missing:
                 return None
             raise
-        return conversions.sandbox(response.status)
+        return messages.sandbox(response.status)
 
     async def _container(self, row: Any, known: ObservedContainer | None) -> ObservedContainer | None:
-        if known is not None and known.state == conversions.state(row.state):
+        if known is not None and known.state == messages.state(row.state):
             return known
         status = await self.status(row.id)
-        return conversions.container(status, row.pod_sandbox_id) if status is not None else None
+        return messages.container(status, row.pod_sandbox_id) if status is not None else None
 
     async def status(self, id: str) -> Any:
         """Return the status of a container, or None if it does not exist."""
@@ -167,13 +167,11 @@ class CriUsage:
         except CriError:
             return []
         used_s = response.stats.linux.cpu.usage_core_nano_seconds.value / 1e9
-        return [
-            conversions.sandbox_usage(response.stats, self._rates.rate(sandbox.id, used_s, self._clock.monotonic()))
-        ]
+        return [messages.sandbox_usage(response.stats, self._rates.rate(sandbox.id, used_s, self._clock.monotonic()))]
 
     def _of_container(self, stats: Any, running: Mapping[str, ObservedContainer]) -> Usage:
         id, used_s = stats.attributes.id, stats.cpu.usage_core_nano_seconds.value / 1e9
-        usage = conversions.container_usage(stats, self._rates.rate(id, used_s, self._clock.monotonic()))
+        usage = messages.container_usage(stats, self._rates.rate(id, used_s, self._clock.monotonic()))
         with contextlib.suppress(OSError):
             usage.log_bytes = Path(running[id].log_path).stat().st_size
         return usage

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from sampan.machinery.http_session import REDIRECTS, HttpSession
-from sampan.machinery.lean_aiohttp import aiohttp
+from sampan.machinery.http.lean_aiohttp import aiohttp
+from sampan.machinery.http.session import REDIRECTS, HttpSession
 from sampan.machinery.multiplex import upgrade
 from sampan.runtimes.contract import RuntimeFailure
 

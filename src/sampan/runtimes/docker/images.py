@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
-from sampan.runtimes.docker import conversions
+from sampan.runtimes.docker import messages
 from sampan.runtimes.docker.client import DockerClient, DockerError
 from sampan.runtimes.engine import PULL_FAILED, EngineImages
 from sampan.runtimes.images import pause
@@ -35,14 +35,14 @@ class DockerImages(EngineImages):
             if error.is_missing:
                 return None
             raise
-        return conversions.image(image, self._pause)
+        return messages.image(image, self._pause)
 
     async def list(self) -> Sequence[ImageInfo]:
-        return [conversions.image(image, self._pause) for image in await self._client.get("/images/json")]
+        return [messages.image(image, self._pause) for image in await self._client.get("/images/json")]
 
     async def layers(self, name: str) -> Sequence[Path]:
         image = await self._client.get(f"{_path(name)}/json", reason="CreateContainerError")
-        return conversions.layers(image)
+        return messages.layers(image)
 
     async def remove(self, name: str) -> None:
         await self._client.delete(_path(name), {"force": "false"})

@@ -13,13 +13,13 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from sampan.api import times
+from sampan.api.values import times
 from sampan.runtimes import contract
 from sampan.runtimes.background import Background
+from sampan.runtimes.contract import STDERR, STDOUT
 from sampan.runtimes.docker.client import DockerClient, DockerError, Query
 from sampan.runtimes.docker.streaming import Pieces
 from sampan.runtimes.pod_table import ObservedContainer
-from sampan.runtimes.streams import STDERR, STDOUT
 
 _LARGEST = 16 << 10
 """The maximum text of an entry; the engine splits longer lines."""

@@ -11,23 +11,29 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
-from sampan.machinery.step_parts import step_part
-from sampan.runtimes import kernel, slices
+from sampan.machinery.telemetry.flight_recorder import step_part
+from sampan.runtimes import kernel
 from sampan.runtimes.config import ContainerConfig, Mount, Resources, SandboxConfig, resolv_conf
-from sampan.runtimes.contract import PodCallback, RuntimeFailure, RuntimeHandler, RuntimeStatus, UnknownHandler, Usage
+from sampan.runtimes.contract import (
+    PodCallback,
+    ProcessStream,
+    RuntimeFailure,
+    RuntimeHandler,
+    RuntimeStatus,
+    UnknownHandler,
+    Usage,
+)
 from sampan.runtimes.docker import messages
 from sampan.runtimes.docker.client import TIMEOUT_S, DockerClient, DockerError
-from sampan.runtimes.docker.commands import DockerCommands
 from sampan.runtimes.docker.images import DockerImages
 from sampan.runtimes.docker.logs import LogCopies
+from sampan.runtimes.docker.streaming import DockerCommands
 from sampan.runtimes.docker.view import DockerUsage, DockerView
-from sampan.runtimes.engine import EngineRuntime, version_of
+from sampan.runtimes.engine import EngineRuntime, cgroup_parent, stop_slice, version_of
 from sampan.runtimes.images import pause
 from sampan.runtimes.images.supply import ImageSupply
-from sampan.runtimes.network import PodNetwork, bandwidth_of
+from sampan.runtimes.network import PodNetwork, bandwidth_of, connect_to_port
 from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, PodTable
-from sampan.runtimes.port_forward import connected
-from sampan.runtimes.streams import ProcessStream
 
 _SANDBOX_FAILED = "FailedCreatePodSandBox"
 _IMAGE_VOLUMES = (28, 0)
@@ -130,7 +136,7 @@ class DockerRuntime(EngineRuntime):
         config = replace(
             config,
             attempt=max([config.attempt, *(sandbox.attempt + 1 for sandbox in old.sandboxes)]),
-            cgroup_parent=slices.cgroup_parent(config, is_systemd=self._has_systemd_groups),
+            cgroup_parent=cgroup_parent(config, is_systemd=self._has_systemd_groups),
         )
         await self._images.have_pause()
         try:
@@ -200,7 +206,7 @@ class DockerRuntime(EngineRuntime):
         self._resolver(uid).unlink(missing_ok=True)
         await asyncio.to_thread(self._image_volumes.remove, uid)
         if self._has_systemd_groups:
-            await slices.stop_slice(uid)
+            await stop_slice(uid)
         await self._view.refresh(uid)
 
     async def _remove(self, id: str) -> None:
@@ -265,7 +271,7 @@ class DockerRuntime(EngineRuntime):
         uid = pod.metadata.uid
         sandbox = self._table.ready_sandbox(uid)
         is_nodes = self._configs.get(uid).namespaces.network == "node"
-        return await connected(port, None if is_nodes else Path(f"/proc/{sandbox.pid}/ns/net"))
+        return await connect_to_port(port, None if is_nodes else Path(f"/proc/{sandbox.pid}/ns/net"))
 
     async def reopen_log(self, pod: Pod, container: str) -> None:
         self._logs.reopen(self._running(pod, container))

@@ -13,7 +13,7 @@ from typing import Any
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract, labels
 from sampan.runtimes.contract import PodCallback, RuntimeFailure, Usage
-from sampan.runtimes.docker import conversions
+from sampan.runtimes.docker import messages
 from sampan.runtimes.docker.client import DockerClient, DockerError, Query
 from sampan.runtimes.docker.logs import LogCopies
 from sampan.runtimes.network import PodNetwork
@@ -97,7 +97,7 @@ class DockerView:
         filters = json.dumps({"label": [f"{name}={value}" for name, value in selector.items()]})
         pods: dict[str, list[_Row]] = {}
         for row in await self._client.get("/containers/json", {"all": 1, "filters": filters}):
-            pods.setdefault(conversions.uid(row), []).append(row)
+            pods.setdefault(messages.uid(row), []).append(row)
         return pods
 
     async def _see(self, uid: str, rows: Sequence[_Row], ticket: int, *, is_settled: bool = False) -> None:
@@ -111,10 +111,10 @@ class DockerView:
         containers: list[ObservedContainer] = []
         for row in rows:
             old = known_containers.get(row["Id"])
-            if old is not None and old.state == conversions.state(row["State"]):
+            if old is not None and old.state == messages.state(row["State"]):
                 containers.append(old)
             elif (details := await self._inspected(row["Id"])) is not None:
-                if conversions.is_sandbox(details):
+                if messages.is_sandbox(details):
                     sandboxes.append(self._sandbox(uid, details))
                 else:
                     containers.append(await self._container(details))
@@ -122,14 +122,14 @@ class DockerView:
             self._on_pod_change(uid)
 
     async def _container(self, row: _Row) -> ObservedContainer:
-        container = conversions.container(row)
+        container = messages.container(row)
         await self._logs.see_to(container, has_tty=bool(row["Config"]["Tty"]))
         return container
 
     def _sandbox(self, uid: str, row: _Row) -> ObservedSandbox:
         """Convert a pause container. The sandbox is ready only if its configuration was saved, which is the last step
         of creating it."""
-        plain = conversions.sandbox(row)
+        plain = messages.sandbox(row)
         try:
             is_whole = self._configs.get(uid).attempt == plain.attempt
         except RuntimeFailure:
@@ -168,8 +168,8 @@ class DockerUsage:
             if error.is_missing:
                 return None
             raise
-        cores = self._rates.rate(container.id, conversions.cpu_s(stats), self._clock.monotonic())
-        usage = conversions.usage(container.name, stats, cores)
+        cores = self._rates.rate(container.id, messages.cpu_s(stats), self._clock.monotonic())
+        usage = messages.usage(container.name, stats, cores)
         usage.log_bytes = _size(container.log_path)
         return usage
 

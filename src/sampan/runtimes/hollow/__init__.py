@@ -1,13 +1,11 @@
 """The hollow runtime, which simulates pods without running anything, like kubemark's hollow nodes and KWOK.
 
-Annotations or a stage file define what pods do (`behaviour`, `stages`). The state of a container is computed from that
+Annotations or a stage file define what pods do (`behaviour`). The state of a container is computed from that
 and the current time (`container`), so that an idle pod costs a few hundred bytes and no task.
 """
 
-from sampan.runtimes.hollow.addresses import AddressRange
-from sampan.runtimes.hollow.behaviour import PREFIX, Behaviour
-from sampan.runtimes.hollow.runtime import HollowRuntime, World
-from sampan.runtimes.hollow.stages import NO_STAGES, StageError, Stages, read_stages
+from sampan.runtimes.hollow.behaviour import NO_STAGES, PREFIX, Behaviour, StageError, Stages, read_stages
+from sampan.runtimes.hollow.runtime import AddressRange, HollowRuntime, World
 
 __all__ = [
     "NO_STAGES",

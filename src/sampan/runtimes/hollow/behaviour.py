@@ -3,21 +3,35 @@
 It is set by stages and by annotations of the pod, `hollow.sampan.dev/FIELD` for all containers or
 `hollow.sampan.dev/FIELD.CONTAINER` for one. A duration is `5` (seconds), `5s`, `1m30s`, `forever`, or a range
 `5s..10s`, from which a value is picked that depends only on the seed, so that it is the same on each evaluation.
+
+A stage file defines the behaviour of pods by selectors:
+
+    stages:
+    - name: web servers fall over now and then
+      match: {namespace: default, labels: app=web, container: main, node: node-3}
+      run: 1m..5m
+      exit-code: 1
+      ready: 2s
+
+If several stages match, later ones override earlier ones; annotations of the pod override all stages.
 """
 
 import difflib
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
-from sampan.api import durations, quantity
+from sampan.api.selectors import labels
 from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import Container, Pod
+from sampan.api.values import durations, quantity
 
 PREFIX = "hollow.sampan.dev/"
 FOREVER = float("inf")
 _SIGTERM = 143
+_MATCH = ("namespace", "labels", "container", "node")
 
 
 class BehaviourError(ValueError):
@@ -209,3 +223,76 @@ def ready_span(container: Container) -> tuple[float, float]:
     startup, readiness = container.startupProbe, container.readinessProbe
     started_s = float(startup.initialDelaySeconds) if startup is not None else 0.0
     return started_s, max(started_s, float(readiness.initialDelaySeconds) if readiness is not None else 0.0)
+
+
+class StageError(ValueError):
+    """The stage file is invalid; the message gives the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HollowStage:
+    annotations: Mapping[str, str]
+    namespace: str = ""
+    selector: labels.Selector = labels.EVERYTHING
+    container: str = ""
+    node: str = ""
+
+    def matches(self, pod: Pod, container: str) -> bool:
+        return (
+            self.namespace in ("", pod.metadata.namespace)
+            and self.container in ("", container)
+            and self.node in ("", pod.spec.nodeName)
+            and self.selector.matches(pod.metadata.labels)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    stages: Sequence[HollowStage] = field(default_factory=tuple)
+
+    def behaviour(self, pod: Pod, container: str) -> Behaviour:
+        effective = DEFAULT
+        for stage in self.stages:
+            if stage.matches(pod, container):
+                effective = changed(effective, stage.annotations)
+        return annotated(effective, pod, container)
+
+
+NO_STAGES = Stages()
+
+
+def read_stages(path: Path) -> Stages:
+    import yaml
+
+    try:
+        content = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        raise StageError(f"{path}: {error}") from None
+    if not isinstance(content, dict) or set(content) != {"stages"} or not isinstance(content["stages"], list):
+        raise StageError(f"{path}: want an object with the single field stages, a list")
+    return Stages(tuple(_stage(number, entry) for number, entry in enumerate(content["stages"], 1)))
+
+
+def _stage(number: int, entry: Any) -> HollowStage:
+    if not isinstance(entry, dict):
+        raise StageError(f"stage {number} must be an object")
+    match = entry.get("match", {})
+    if not isinstance(match, dict) or set(match) - set(_MATCH):
+        raise StageError(f"stage {number}: match takes {', '.join(_MATCH)}")
+    settings = {key: _text(value) for key, value in entry.items() if key not in ("name", "match")}
+    try:
+        changed(DEFAULT, settings)
+        selector = labels.parse(match.get("labels", ""))
+    except (BehaviourError, ValueError) as error:
+        raise StageError(f"stage {number}: {error}") from None
+    return HollowStage(
+        annotations=settings,
+        namespace=match.get("namespace", ""),
+        selector=selector,
+        container=match.get("container", ""),
+        node=match.get("node", ""),
+    )
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

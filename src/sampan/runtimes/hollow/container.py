@@ -3,8 +3,8 @@
 import hashlib
 from dataclasses import dataclass
 
-from sampan.api import times
 from sampan.api.types.core_v1 import Container, ContainerStateTerminated, ContainerStatus, Pod
+from sampan.api.values import times
 from sampan.runtimes.contract import COMPLETED, CREATED, ERROR, EXITED, OOM_KILLED, RUNNING, ContainerReport
 from sampan.runtimes.hollow.behaviour import FOREVER, Behaviour, ready_span, run_span
 

@@ -1,22 +1,25 @@
-"""The hollow runtime of one node. A `World` contains what the nodes share."""
+"""The hollow runtime of one node, and the addresses of its pods. A `World` contains what the nodes share."""
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sampan.api import times
+from sampan.api.addresses import parse
 from sampan.api.semantics.pods import all_containers, init_and_main_containers
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod
+from sampan.api.values import times
 from sampan.machinery.clock import Clock, wall_offset
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
 from sampan.runtimes.contract import (
     NOTHING,
     ImageInfo,
     PodReport,
+    ProcessStream,
     Pulled,
     RuntimeFailure,
     RuntimeStatus,
@@ -24,16 +27,57 @@ from sampan.runtimes.contract import (
     Usage,
 )
 from sampan.runtimes.hollow import container as containers
-from sampan.runtimes.hollow.addresses import AddressRange
-from sampan.runtimes.hollow.behaviour import FOREVER, Behaviour
+from sampan.runtimes.hollow.behaviour import FOREVER, NO_STAGES, Behaviour, Stages
 from sampan.runtimes.hollow.container import NAME, HollowContainer
-from sampan.runtimes.hollow.stages import NO_STAGES, Stages
-from sampan.runtimes.streams import ProcessStream
 
 if TYPE_CHECKING:
     from sampan.runtimes.images.credentials import Keyring
 
 POD_RANGE = "10.128.0.0/9"
+
+
+class AddressRange:
+    """Addresses of hollow pods, allocated in turn, so that a released address is not reused at once."""
+
+    def __init__(self, cidr: str) -> None:
+        network = ipaddress.ip_network(cidr, strict=False)
+        self.cidr = cidr
+        self._first = int(network.network_address) + 1
+        self._count = max(network.num_addresses - 2, 1)
+        self._make = type(network.network_address)
+        self._used: set[int] = set()
+        self._next = 0
+
+    def take(self) -> str:
+        """Return an unused address, or an empty string if all are in use."""
+        if len(self._used) >= self._count:
+            return ""
+        while self._next in self._used:
+            self._next = (self._next + 1) % self._count
+        index = self._next
+        self._used.add(index)
+        self._next = (index + 1) % self._count
+        return str(self._make(self._first + index))
+
+    def claim(self, address: str) -> bool:
+        """Allocate this address. Return False if it is in use or outside of the CIDR."""
+        index = self._index(address)
+        if index is None or index in self._used:
+            return False
+        self._used.add(index)
+        return True
+
+    def give_back(self, address: str) -> None:
+        index = self._index(address)
+        if index is not None:
+            self._used.discard(index)
+
+    def _index(self, address: str) -> int | None:
+        ip = parse(address)
+        if not isinstance(ip, self._make):
+            return None
+        index = int(ip) - self._first
+        return index if 0 <= index < self._count else None
 
 
 @dataclass(slots=True, kw_only=True)

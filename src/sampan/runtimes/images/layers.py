@@ -33,7 +33,7 @@ from typing import IO, Final, cast
 import msgspec
 
 from sampan.api import limits
-from sampan.machinery.user_namespace import is_in_user_namespace
+from sampan.machinery.linux.user_namespace import is_in_user_namespace
 from sampan.runtimes.images import tar_reader
 from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.reference import is_digest

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from sampan.machinery.user_namespace import is_in_user_namespace
+from sampan.machinery.linux.user_namespace import is_in_user_namespace
 from sampan.runtimes import kernel
 from sampan.runtimes.config import ContainerConfig, Mount
 from sampan.runtimes.contract import RuntimeFailure
@@ -126,7 +126,7 @@ def _mount_shown(host: HostRoot, shown: HostDirectory, directory: Path, root: Pa
         with _without_owners(shown.source, directory / f"lower-{name}", host.nobody) as lower:
             mount_overlay([lower, shown.directories], upper, work, target)
     except (OSError, RuntimeFailure) as error:
-        log.warning("%s cannot be mounted without owners (%s): private files are hidden by name", shown.source, error)
+        log.warning("cannot mount %s without file owners: %s; hiding usually private files", shown.source, error)
         mount_overlay([shown.source, shown.hiding], upper, work, target)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from sampan.api import limits
 from sampan.machinery.clock import Clock
+from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.machinery.keyed_locks import KeyedLocks
-from sampan.machinery.lean_aiohttp import aiohttp
 from sampan.runtimes.images import manifests
 from sampan.runtimes.images.credentials import Credentials, Keyring
 from sampan.runtimes.images.manifests import BadImage, ImageDescriptor, ImageManifest, Platform

@@ -12,7 +12,7 @@ import msgspec
 from yarl import URL
 
 from sampan.api import limits
-from sampan.machinery.lean_aiohttp import aiohttp
+from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.runtimes.images import manifests
 from sampan.runtimes.images.credentials import Credentials
 from sampan.runtimes.images.manifests import BadImage

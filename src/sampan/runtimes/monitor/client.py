@@ -11,12 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sampan.machinery import programs
-from sampan.runtimes.contract import RuntimeFailure
+from sampan.machinery.linux import programs
+from sampan.runtimes.contract import STDERR, STDOUT, RuntimeFailure
 from sampan.runtimes.monitor import protocol
 from sampan.runtimes.monitor.__main__ import LOG, SOCKET
 from sampan.runtimes.monitor.protocol import MonitorFrames
-from sampan.runtimes.streams import STDERR, STDOUT
 
 _READ = 256 << 10
 _PATIENCE_S = 30.0

@@ -1,14 +1,20 @@
-"""The OCI runtime program: crun or runc."""
+"""The OCI runtime program, crun or runc, and exec in containers through it."""
 
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from sampan.machinery import programs
-from sampan.runtimes.contract import RuntimeFailure
+import msgspec
+
+from sampan.machinery.linux import programs
+from sampan.runtimes.contract import ProcessStream, RuntimeFailure
+from sampan.runtimes.monitor.client import MonitorClient, MonitorError
+from sampan.runtimes.records import PodRecords
 
 _HYBRID = Path("/sys/fs/cgroup/unified/cgroup.controllers")
 """Exists in the hybrid mode of cgroups, with v1 and v2 mounted. crun fails if the file lists any controllers."""
@@ -33,7 +39,7 @@ def find_binary() -> str | None:
     return next(iter(find_programs().values()), None)
 
 
-def _before(path: str) -> tuple[str, ...]:
+def _prefix_of_commands(path: str) -> tuple[str, ...]:
     """Return the prefix of every command with this program."""
     is_refused = Path(path).name == "crun" and _HYBRID.exists() and _HYBRID.read_text().strip()
     return _HIDING if is_refused else ()
@@ -43,7 +49,7 @@ class OciBinary:
     """An OCI runtime program. `state` is the directory in which it keeps its state (`--root`)."""
 
     def __init__(self, path: str, state: Path) -> None:
-        self.path, self._state, self._before = path, state, _before(path)
+        self.path, self._state, self._prefix = path, state, _prefix_of_commands(path)
         self.version = ""
         self.has_recursive_read_only = False
 
@@ -64,7 +70,7 @@ class OciBinary:
 
     def argv(self, *words: str, log: Path | None = None) -> list[str]:
         logs = ["--log", str(log), "--log-format", "json"] if log is not None else []
-        return [*self._before, self.path, "--root", str(self._state), *logs, *words]
+        return [*self._prefix, self.path, "--root", str(self._state), *logs, *words]
 
     async def call(self, *words: str) -> str:
         return await self._run(self.argv(*words))
@@ -100,3 +106,51 @@ def last_logged_error(log: Path) -> str:
 def _without_log_prefix(line: str) -> str:
     """Return the message of a line without the timestamp and level that some programs prepend."""
     return line.split("level=error msg=")[-1].strip('"')
+
+
+class OciCommands:
+    """Starts commands in containers. `directory` is the directory of the node; console sockets are created there
+    because the path of a Unix socket must be short.
+    """
+
+    def __init__(self, *, directory: Path, records: PodRecords, monitor: MonitorClient) -> None:
+        self._directory, self._records, self._monitor = directory, records, monitor
+
+    async def exec(
+        self,
+        binary: OciBinary,
+        id: str,
+        directory: Path,
+        command: Sequence[str],
+        *,
+        process: Mapping[str, Any] | None,
+        has_stdin: bool,
+        has_tty: bool,
+    ) -> ProcessStream:
+        """Start a command in the container with that id and directory. `process` is the OCI process of the container,
+        or None if it has to be read from the container's config.json."""
+        process = process or msgspec.json.decode((directory / "config.json").read_bytes())["process"]
+        scratch = directory / f"exec-{secrets.token_hex(8)}"
+        scratch.mkdir()
+        try:
+            spec = {**process, "args": list(command), "terminal": has_tty}
+            (scratch / "process.json").write_bytes(msgspec.json.encode(spec))
+            return await self._begin(binary, id, scratch, has_stdin=has_stdin, has_tty=has_tty)
+        finally:
+            self._records.remove(scratch)
+
+    async def _begin(
+        self, binary: OciBinary, id: str, scratch: Path, *, has_stdin: bool, has_tty: bool
+    ) -> ProcessStream:
+        """Start the command detached, so that the command itself, not the OCI runtime, is the monitor's child and is
+        killed when the stream is closed."""
+        request: dict[str, Any] = {"stdin": has_stdin, "tty": has_tty, "pid_file": str(scratch / "pid")}
+        words = ["exec", "--detach", "--pid-file", request["pid_file"], "--process", str(scratch / "process.json")]
+        if has_tty:
+            request["console"] = str(self._directory / f"tty-{scratch.name}")
+            words += ["--tty", "--console-socket", request["console"]]
+        argv = binary.argv(*words, id, log=scratch / "log")
+        try:
+            return await self._monitor.exec(scratch.name, argv, **request)
+        except MonitorError as error:
+            raise RuntimeFailure("ExecError", last_logged_error(scratch / "log") or error.message) from None

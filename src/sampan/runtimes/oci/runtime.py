@@ -14,13 +14,14 @@ import msgspec
 from sampan.api import limits
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
-from sampan.machinery.step_parts import step_part
-from sampan.machinery.user_namespace import is_group_mapped
+from sampan.machinery.linux.user_namespace import is_group_mapped
+from sampan.machinery.telemetry.flight_recorder import step_part
 from sampan.runtimes import contract, kernel
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security, resolv_conf
 from sampan.runtimes.contract import (
     ImageInfo,
     PodCallback,
+    ProcessStream,
     Pulled,
     RuntimeFailure,
     RuntimeHandler,
@@ -36,19 +37,16 @@ from sampan.runtimes.images.pull import Puller
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.monitor.client import MonitorError
 from sampan.runtimes.monitored import MonitoredRuntime
-from sampan.runtimes.network import PodNetwork, bandwidth_of
+from sampan.runtimes.network import PodNetwork, bandwidth_of, connect_to_port
 from sampan.runtimes.oci import cdi, cgroups, sandbox
-from sampan.runtimes.oci.binary import OciBinary, last_logged_error
+from sampan.runtimes.oci.binary import OciBinary, OciCommands, last_logged_error
 from sampan.runtimes.oci.cgroups import OciUsage
-from sampan.runtimes.oci.commands import OciCommands
 from sampan.runtimes.oci.images import OciImages
 from sampan.runtimes.oci.spec import TTY_GROUP, Around, container_spec, linux_resources, user
 from sampan.runtimes.oci.users import identity
 from sampan.runtimes.pod_state import PodState
-from sampan.runtimes.port_forward import connected
 from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.safe_paths import UnsafePath, read_file
-from sampan.runtimes.streams import ProcessStream
 from sampan.runtimes.usage import pod_usage
 
 _LATEST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
@@ -299,7 +297,7 @@ class OciRuntime(MonitoredRuntime):
         if state is None or not state.sandbox.is_ready:
             raise RuntimeFailure("NotFound", "the pod has no sandbox")
         space = state.spaces.get("network")
-        return await connected(port, Path(space) if space is not None else self._node_network)
+        return await connect_to_port(port, Path(space) if space is not None else self._node_network)
 
     # -- exits -------------------------------------------------------------------------------------------------------
 

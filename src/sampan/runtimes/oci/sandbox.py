@@ -8,8 +8,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from sampan.machinery import programs
-from sampan.machinery.network_namespace import in_network, loopback_up
+from sampan.machinery.linux import programs
+from sampan.machinery.linux.network_namespace import in_network, loopback_up
 from sampan.runtimes import kernel
 from sampan.runtimes.config import Mount, SandboxConfig
 from sampan.runtimes.contract import RuntimeFailure

@@ -12,8 +12,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
-from sampan.api.label_selector import selector_of
-from sampan.api.labels import NOTHING, Selector
+from sampan.api.selectors.label_selector import selector_of
+from sampan.api.selectors.labels import NOTHING, Selector
 from sampan.api.types.core_v1 import PodAffinityTerm, PodSpec
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from sampan.api.semantics.pods import long_running_containers
 from sampan.api.types.core_v1 import ContainerImage, PodSpec, Volume
 from sampan.machinery.object_key import NamespacedName
-from sampan.machinery.volumes.claims_of_pods import claim_name_of
+from sampan.machinery.volumes import claim_name_of
 from sampan.scheduler.cache.arrays import Flags, Ints, Rows, count_of, numbers_of
 from sampan.scheduler.cache.pod_info import PodInfo
 

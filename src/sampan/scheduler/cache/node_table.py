@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from sampan.api import quantity
 from sampan.api.types.core_v1 import Node
+from sampan.api.values import quantity
 from sampan.scheduler.cache.arrays import ChangeLog, Flags, Ints, Rows, grown
 from sampan.scheduler.cache.label_columns import LabelColumn
 from sampan.scheduler.cache.node_attributes import NodeImages, UsedHostPorts, UsedVolumeClaims, host_ports

@@ -11,9 +11,9 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from sampan.api import quantity
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
+from sampan.api.values import quantity
 from sampan.scheduler.cache.label_groups import AffinityTerm, AffinityTermTable, LabelGroup
 from sampan.scheduler.cache.pod_signature import PodSignature, PodSignatureTable
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sampan.api.label_selector import selector_of
-from sampan.api.labels import NOTHING, Selector, from_labels
+from sampan.api.selectors.label_selector import selector_of
+from sampan.api.selectors.labels import NOTHING, Selector, from_labels
 from sampan.api.types.apps_v1 import ReplicaSet, StatefulSet
 from sampan.api.types.core_v1 import Pod, ReplicationController, Service
 from sampan.machinery.informer import InformerFactory

@@ -25,7 +25,7 @@ from sampan.scheduler.config.scheduler_config import (
 )
 from sampan.scheduler.extenders.extender_config import read_extenders
 from sampan.scheduler.framework.extension_points import POINTS
-from sampan.scheduler.queue.scheduling_queue import QueueConfig
+from sampan.scheduler.scheduling_queue import QueueConfig
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sampan.api import durations, names
+from sampan.api import names
 from sampan.api.field_errors import FieldError, Path, joined
+from sampan.api.values import durations
 
 T = TypeVar("T", bound=msgspec.Struct)
 

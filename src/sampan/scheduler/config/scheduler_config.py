@@ -8,7 +8,7 @@ from typing import Any
 
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER
 from sampan.scheduler.extenders.extender_config import ExtenderConfig
-from sampan.scheduler.queue.scheduling_queue import QueueConfig
+from sampan.scheduler.scheduling_queue import QueueConfig
 
 
 @dataclass(frozen=True, slots=True)

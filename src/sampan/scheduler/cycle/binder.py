@@ -16,7 +16,7 @@ from sampan.scheduler.framework.contract import Code, CycleState, Status
 from sampan.scheduler.framework.framework import Framework
 from sampan.scheduler.framework.waiting_pods import WaitingPod, WaitingPods
 from sampan.scheduler.metrics import SCHEDULED, SchedulerMetrics
-from sampan.scheduler.queue.scheduling_queue import QueuedPodInfo
+from sampan.scheduler.scheduling_queue import QueuedPodInfo
 
 
 class Binder:

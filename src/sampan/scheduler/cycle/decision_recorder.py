@@ -12,21 +12,21 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.api import times
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.events_v1 import Event, EventSeries
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import times
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
 from sampan.machinery.clock import Clock
-from sampan.machinery.events.recorder import reference
-from sampan.machinery.flight_recorder import FlightRecorder
-from sampan.machinery.step_parts import QUEUE as QUEUE_PART
+from sampan.machinery.events import reference
+from sampan.machinery.telemetry.flight_recorder import QUEUE as QUEUE_PART
+from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
 from sampan.scheduler.framework.contract import ScheduleResult
 from sampan.scheduler.framework.diagnosis import Diagnosis
-from sampan.scheduler.queue.scheduling_queue import QueuedPodInfo
+from sampan.scheduler.scheduling_queue import QueuedPodInfo
 
 log = logging.getLogger(__name__)
 

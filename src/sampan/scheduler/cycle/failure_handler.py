@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
-from sampan.api import times
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values import times
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Delete
 from sampan.machinery.clock import Clock
@@ -27,7 +27,7 @@ from sampan.scheduler.framework.diagnosis import Diagnosis
 from sampan.scheduler.framework.framework import Framework
 from sampan.scheduler.framework.waiting_pods import WaitingPods
 from sampan.scheduler.metrics import ERROR, UNSCHEDULABLE, SchedulerMetrics
-from sampan.scheduler.queue.scheduling_queue import QueuedPodInfo, SchedulingQueue
+from sampan.scheduler.scheduling_queue import QueuedPodInfo, SchedulingQueue
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from sampan.scheduler.framework.contract import (
 )
 from sampan.scheduler.framework.diagnosis import Diagnosis
 from sampan.scheduler.framework.framework import Framework
-from sampan.scheduler.queue.scheduling_queue import QueuedPodInfo, SchedulingQueue
+from sampan.scheduler.scheduling_queue import QueuedPodInfo, SchedulingQueue
 
 log = logging.getLogger(__name__)
 

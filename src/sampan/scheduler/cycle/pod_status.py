@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from sampan.api import times
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values import times
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock

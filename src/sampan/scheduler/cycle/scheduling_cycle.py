@@ -34,7 +34,7 @@ from sampan.scheduler.framework.extension_points import (
 )
 from sampan.scheduler.framework.framework import Framework
 from sampan.scheduler.metrics import SchedulerMetrics
-from sampan.scheduler.queue.scheduling_queue import QueuedPodInfo, SchedulingQueue
+from sampan.scheduler.scheduling_queue import QueuedPodInfo, SchedulingQueue
 
 
 class Profiles:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sampan.api.quantity import Quantity, parse
 from sampan.api.types.resource_v1 import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
+from sampan.api.values.quantity import Quantity, parse
 from sampan.machinery.informer import Informer
 from sampan.scheduler.devices.device_constraints import NO_CAPACITY, Consumed
 from sampan.scheduler.devices.pools import DeviceId, PoolId

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
-from sampan.api.quantity import Quantity
+from sampan.api.values.quantity import Quantity
 from sampan.scheduler.devices.allocated_devices import AllocatedDevices
 from sampan.scheduler.devices.claim_requests import (
     MOST_ALTERNATIVES,

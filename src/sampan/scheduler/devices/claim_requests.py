@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sampan.api.quantity import Quantity, parse
 from sampan.api.types.resource_v1 import (
     DeviceClaim,
     DeviceClass,
@@ -18,6 +17,7 @@ from sampan.api.types.resource_v1 import (
     ExactDeviceRequest,
     ResourceClaim,
 )
+from sampan.api.values.quantity import Quantity, parse
 
 ALL = "All"
 MOST_RESULTS = 32

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sampan.api.quantity import Format, Quantity, parse
 from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, untolerated
 from sampan.api.types.resource_v1 import (
     CapacityRequestPolicy,
@@ -21,6 +20,7 @@ from sampan.api.types.resource_v1 import (
     DeviceTaint,
     DeviceToleration,
 )
+from sampan.api.values.quantity import Format, Quantity, parse
 from sampan.scheduler.devices.claim_requests import RequestAlternative
 from sampan.scheduler.devices.pools import CandidateDevice
 

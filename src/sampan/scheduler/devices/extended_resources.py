@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from sampan.api.quantity import parse
 from sampan.api.semantics.pods import init_and_main_containers, is_sidecar
 from sampan.api.types.core_v1 import Container, ContainerExtendedResourceRequest, Pod
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
@@ -22,6 +21,7 @@ from sampan.api.types.resource_v1 import (
     ResourceClaim,
     ResourceClaimSpec,
 )
+from sampan.api.values.quantity import parse
 
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 PLACEHOLDER_NAME = "<extended-resources>"

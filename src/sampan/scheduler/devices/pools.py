@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sampan.api.quantity import Quantity, parse
 from sampan.api.types.core_v1 import NodeSelector
 from sampan.api.types.resource_v1 import Device, ResourceSlice
+from sampan.api.values.quantity import Quantity, parse
 
 
 class PoolId(NamedTuple):

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from sampan.api import times
 from sampan.api.semantics.owners import is_controlled_by
 from sampan.api.semantics.resource_claims import consumer_reference, is_reserved_for
 from sampan.api.types.core_v1 import ContainerExtendedResourceRequest, Pod, PodExtendedResourceClaimStatus
@@ -20,6 +19,7 @@ from sampan.api.types.resource_v1 import (
     DeviceRequestAllocationResult,
     ResourceClaim,
 )
+from sampan.api.values import times
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
 from sampan.machinery.clock import Clock

@@ -302,17 +302,7 @@ def _as_unbound(pod: Pod) -> Pod:
 
 def _decision(scheduler: Scheduler, info: PodInfo) -> LastDecision | None:
     decision = scheduler.history.of(info.uid)
-    if decision is None:
-        return None
-    return LastDecision(
-        time=decision.time,
-        attempt=decision.attempt,
-        node=decision.node,
-        feasible=decision.feasible,
-        score=decision.score,
-        message=decision.message,
-        nominated=decision.nominated,
-    )
+    return LastDecision.of(decision) if decision is not None else None
 
 
 def _waiting(scheduler: Scheduler, info: PodInfo) -> Waiting | None:

@@ -13,8 +13,8 @@ import msgspec
 
 from sampan.api.codec import json
 from sampan.api.codec.errors import DecodeError
-from sampan.api.integers import parse_int64
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values.integers import parse_int64
 from sampan.scheduler.explain.explain import MOST_NODES, explain, known_pod
 from sampan.scheduler.explain.report import LastDecision
 
@@ -70,20 +70,7 @@ class DecisionLine(LastDecision):
 
 
 def _decisions(scheduler: Scheduler) -> EndpointResponse:
-    lines = [
-        DecisionLine(
-            pod=decision.pod,
-            uid=decision.uid,
-            time=decision.time,
-            attempt=decision.attempt,
-            node=decision.node,
-            feasible=decision.feasible,
-            score=decision.score,
-            message=decision.message,
-            nominated=decision.nominated,
-        )
-        for decision in scheduler.history.last()
-    ]
+    lines = [DecisionLine.of(decision, pod=decision.pod, uid=decision.uid) for decision in scheduler.history.last()]
     return EndpointResponse(200, b"".join(msgspec.json.encode(line) + b"\n" for line in lines), "application/x-ndjson")
 
 

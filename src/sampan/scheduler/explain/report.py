@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Self
+
 import msgspec
+
+if TYPE_CHECKING:
+    from sampan.scheduler.cycle.decision_recorder import SchedulingDecision
 
 
 class PluginRejection(msgspec.Struct, omit_defaults=True):
@@ -36,6 +41,19 @@ class LastDecision(msgspec.Struct, omit_defaults=True):
     """The weighted score of the node; plug-ins that cannot distinguish nodes may be left out."""
     message: str = ""
     nominated: str = ""
+
+    @classmethod
+    def of(cls, decision: SchedulingDecision, **fields: str) -> Self:
+        return cls(
+            time=decision.time,
+            attempt=decision.attempt,
+            node=decision.node,
+            feasible=decision.feasible,
+            score=decision.score,
+            message=decision.message,
+            nominated=decision.nominated,
+            **fields,
+        )
 
 
 class Waiting(msgspec.Struct, omit_defaults=True):

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from sampan.api import durations, names, resource_names
+from sampan.api import names
 from sampan.api.field_errors import FieldError, Path
+from sampan.api.values import durations
 from sampan.machinery.client.access import Access, AccessError, tls_context
 
 
@@ -148,7 +149,7 @@ def _check(extenders: Sequence[_Extender], path: Path) -> list[FieldError]:
 def _check_resource(name: str, path: Path, number: int, known: set[str]) -> list[FieldError]:
     where = path[number] / "name"
     errors = [FieldError.invalid(where, name, message) for message in names.label_key(name)]
-    if not errors and not resource_names.is_extended(name):
+    if not errors and not names.is_extended_resource(name):
         errors.append(FieldError.invalid(where, name, "is an invalid extended resource name"))
     if name in known:
         errors.append(FieldError.invalid(where, name, "duplicate extender managed resource name"))

@@ -16,7 +16,7 @@ from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.extenders.extender_config import ExtenderConfig, context_of
 
 if TYPE_CHECKING:
-    from sampan.machinery.http_session import HttpSession
+    from sampan.machinery.http.session import HttpSession
 
 
 class FilterResult(msgspec.Struct):
@@ -195,7 +195,7 @@ class HttpExtender:
     def _opened(self) -> HttpSession:
         import aiohttp
 
-        from sampan.machinery.http_session import HttpSession
+        from sampan.machinery.http.session import HttpSession
 
         if self._session is None:
             tls = self.config.tls

@@ -144,7 +144,7 @@ class SignatureCache:
     # -- over some nodes, not cached ---------------------------------------------------------------------------------
 
     def totals(self, cycle: CycleState, rows: Rows) -> Ints:
-        """Return the summed scores of feasible rows."""
+        """Return the summed scores of the nodes in these rows of the node table."""
         return _score(cycle, [*self._node_scorers, *self._pod_scorers], rows)
 
     def relatives(self, cycle: CycleState, rows: Rows) -> list[tuple[Scorer, Ints]]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from sampan.api.label_selector import selector_of
+from sampan.api.selectors.label_selector import selector_of
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.policy_v1 import PodDisruptionBudget

@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from sampan.api.durations import parse_duration
 from sampan.api.semantics.resource_claims import can_be_reserved, is_reserved_for
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.resource_v1 import ResourceClaim
+from sampan.api.values.durations import parse_duration
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.informer import by_owner

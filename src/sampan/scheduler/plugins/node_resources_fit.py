@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sampan.api.resource_names import is_native
+from sampan.api.names import is_native_resource
 from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
 from sampan.scheduler.cache.node_table import PODS_AT, amount_of
 from sampan.scheduler.cache.pod_info import PodInfo
@@ -103,7 +103,7 @@ class NodeResourcesFit:
         return [item for item in signature.requests.items() if not self._is_ignored(item[0])]
 
     def _is_ignored(self, name: str) -> bool:
-        if is_native(name):
+        if is_native_resource(name):
             return False
         return name in self._ignored or name.partition("/")[0] in self._ignored_groups
 

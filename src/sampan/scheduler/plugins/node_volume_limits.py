@@ -9,7 +9,7 @@ import numpy as np
 
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.storage_v1 import CSINode, StorageClass, VolumeAttachment
-from sampan.machinery.volumes.claims_of_pods import claim_name_of
+from sampan.machinery.volumes import claim_name_of
 from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, count_of
 from sampan.scheduler.cache.node_attributes import volumes_with_claims
 from sampan.scheduler.cache.pod_info import PodInfo

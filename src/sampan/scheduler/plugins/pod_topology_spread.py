@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from sampan.api.label_selector import selector_of
-from sampan.api.labels import NOTHING, Operator, Requirement, Selector
+from sampan.api.selectors.label_selector import selector_of
+from sampan.api.selectors.labels import NOTHING, Operator, Requirement, Selector
 from sampan.api.types.core_v1 import PodSpec, TopologySpreadConstraint
 from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, count_of
 from sampan.scheduler.cache.label_columns import MISSING

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from sampan.api.labels import NOTHING, Selector
+from sampan.api.selectors.labels import NOTHING, Selector
 from sampan.scheduler.cache.arrays import Ints, Rows
 from sampan.scheduler.cache.label_columns import MISSING
 from sampan.scheduler.cache.label_groups import PodClass, PodSelector

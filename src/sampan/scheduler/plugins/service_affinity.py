@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from sampan.api.labels import from_labels
+from sampan.api.selectors.labels import from_labels
 from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
 from sampan.scheduler.cache.label_columns import MISSING
 from sampan.scheduler.cache.label_groups import PodClass, PodSelector

@@ -10,7 +10,7 @@ import numpy as np
 
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
-from sampan.machinery.volumes.binding import class_of_volume
+from sampan.machinery.volumes import class_of_volume
 from sampan.scheduler.cache.arrays import Codes, Flags, Rows, count_of
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature

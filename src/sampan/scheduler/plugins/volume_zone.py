@@ -8,7 +8,7 @@ import numpy as np
 
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.machinery.volumes.binding import class_of_claim, waits_for_consumer
+from sampan.machinery.volumes import class_of_claim, waits_for_consumer
 from sampan.scheduler.cache.arrays import Codes, Flags, Rows, count_of
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo

@@ -14,8 +14,7 @@ from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Po
 from sampan.api.types.storage_v1 import StorageClass, VolumeAttachment
 from sampan.machinery.informer import Informer, Lister
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.volumes.binding import class_of_claim
-from sampan.machinery.volumes.claims_of_pods import claim_name_of
+from sampan.machinery.volumes import claim_name_of, class_of_claim
 from sampan.scheduler.cache.arrays import Ints, Rows, grown, numbers_of
 from sampan.scheduler.cache.node_attributes import volumes_with_claims
 from sampan.scheduler.cache.node_table import NodeTable

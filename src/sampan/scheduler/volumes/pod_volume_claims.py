@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sampan.api import label_selector
-from sampan.api.label_selector import selector_of
-from sampan.api.labels import Operator, Requirement
-from sampan.api.quantity import parse
+from sampan.api.selectors import label_selector
+from sampan.api.selectors.label_selector import selector_of
+from sampan.api.selectors.labels import Operator, Requirement
 from sampan.api.semantics.owners import is_controlled_by
 from sampan.api.types.core_v1 import (
     NodeSelectorRequirement,
@@ -26,16 +25,23 @@ from sampan.api.types.core_v1 import (
     TopologySelectorTerm,
 )
 from sampan.api.types.storage_v1 import CSIStorageCapacity, StorageClass
-from sampan.machinery.volumes.binding import class_of_claim, class_of_volume, waits_for_consumer
-from sampan.machinery.volumes.claims_of_pods import claim_name_of
-from sampan.machinery.volumes.volume_annotations import AVAILABLE, BIND_COMPLETED, LOST, SELECTED_NODE, STORAGE
-from sampan.machinery.volumes.volume_match import (
+from sampan.api.values.quantity import parse
+from sampan.machinery.volumes import (
+    AVAILABLE,
+    BIND_COMPLETED,
+    LOST,
+    SELECTED_NODE,
+    STORAGE,
     allows_access,
     attributes_differ,
     capacity,
+    claim_name_of,
+    class_of_claim,
+    class_of_volume,
     is_bound_to,
     modes_differ,
     requested,
+    waits_for_consumer,
 )
 from sampan.scheduler.cache.arrays import Flags, Rows, count_of, numbers_of
 from sampan.scheduler.cache.node_selectors import matches_any, matches_label

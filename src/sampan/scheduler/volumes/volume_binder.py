@@ -20,8 +20,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import IndexFunction, Informer, Lister
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.volumes.binding import volume_bound
-from sampan.machinery.volumes.volume_annotations import SELECTED_NODE
+from sampan.machinery.volumes import SELECTED_NODE, volume_bound
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.volumes.pod_volume_claims import can_access, is_bound
 

@@ -27,7 +27,7 @@ from sampan.storage.cacher.freshness import SharedRevision, State
 from sampan.storage.cacher.history import HistoryBudget, HistoryLimits
 from sampan.storage.cacher.item import ADDED, CacheEvent, Item, ItemMaker, bookmark
 from sampan.storage.cacher.list_options import ReadVersion, VersionRule, parse_version, wanted_of_get, wanted_of_list
-from sampan.storage.cacher.object_fields import DecodeValue, Shape, no_decoder
+from sampan.storage.cacher.object_fields import DecodeValue, Shape, require_json
 from sampan.storage.cacher.reads import ListQuery, ListResult
 from sampan.storage.cacher.reflector import CacheReflector
 from sampan.storage.cacher.selection import Matcher, ObjectSelection
@@ -71,7 +71,7 @@ class Cacher:
         backend: Backend,
         shape: Shape,
         decode: Callable[[bytes], Any],
-        decode_value: DecodeValue = no_decoder,
+        decode_value: DecodeValue = require_json,
         convert_value: DecodeValue | None = None,
         current_revision: Callable[[], Awaitable[int]] | None = None,
         config: CacherConfig | None = None,

@@ -224,8 +224,8 @@ def _text(value: Scalar, default: str) -> str:
 DecodeValue = Callable[[bytes], bytes]
 
 
-def no_decoder(value: bytes) -> bytes:
-    """The `decode_value` of a server that reads JSON only, and leaves the JSON of other servers as it is."""
+def require_json(value: bytes) -> bytes:
+    """Return a stored value that is JSON. Raise DecodeError for others: this server has no decoder for them."""
     if value.startswith(b"{"):
         return value
     raise msgspec.DecodeError(f"no decoder for values that begin with {cast(object, value[:4])!r}")

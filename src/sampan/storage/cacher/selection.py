@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from sampan.api.fields import FieldTerm
+from sampan.api.selectors.fields import FieldTerm
 from sampan.storage.cacher.errors import UnsupportedField
 from sampan.storage.cacher.item import Item
 from sampan.storage.cacher.object_fields import Shape

@@ -20,10 +20,9 @@ from sampan.storage.backend import (
     StorePage,
     Unavailable,
 )
-from sampan.storage.compaction import SharedCompaction
-from sampan.storage.etcd.client import EtcdClient, Timeouts
+from sampan.storage.etcd.client import EtcdClient, EtcdError, FailureKind, Timeouts
+from sampan.storage.etcd.compaction import SharedCompaction
 from sampan.storage.etcd.endpoints import EtcdEndpoints, Tls
-from sampan.storage.etcd.errors import EtcdError, FailureKind
 from sampan.storage.etcd.feed import EventFeed
 from sampan.storage.etcd.reader import EtcdReader, SharedRequest, compacted_at
 from sampan.storage.etcd.stream import WatchStream

@@ -1,17 +1,26 @@
-"""Requests to the members of an etcd cluster: attempts, timeouts, and what a version of etcd is capable of."""
+"""Requests to the members of an etcd cluster: attempts, timeouts, the classification of failures, and what a version of
+etcd is capable of.
+
+The errors of etcd are recognized by their messages, which are part of its API (clients in other languages do the same);
+the status code of gRPC alone does not distinguish "compacted" from "future revision", nor "never sent" from "response
+lost".
+"""
 
 import asyncio
 import random
 import re
+from enum import Enum, auto
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
-from grpc import aio
+from grpc import (
+    StatusCode,
+    aio,
+)
 from msgspec import Struct
 
 from sampan.storage.backend import Closed, StorageError, Unavailable
 from sampan.storage.etcd.endpoints import Endpoint, EtcdEndpoints
-from sampan.storage.etcd.errors import EtcdError, FailureKind, classify
 from sampan.storage.etcd.proto import Method, load
 
 _CHANCE = random.Random()
@@ -19,6 +28,75 @@ _CHANCE = random.Random()
 
 MAX_GROWTH = 4
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.5
+
+REQUIRE_LEADER = (("hasleader", "true"),)
+"""Metadata that makes a member without a leader fail the request at once instead of letting it wait."""
+
+ORDERED_PROGRESS = ((3, 4, 25), (3, 5, 8))
+"""The first patch of each minor version in which progress notifications do not overtake events."""
+
+
+class FailureKind(Enum):
+    NOT_DONE = auto()
+    """The request certainly had no effect; it can be retried at another member, or later."""
+    UNKNOWN = auto()
+    """The response was lost: the request may have taken effect, or may still do so."""
+    COMPACTED = auto()
+    FUTURE = auto()
+    LEASE_GONE = auto()
+    FULL = auto()
+    """The quota of etcd is exceeded and it rejects writes, although this write may have been the last to succeed."""
+    DENIED = auto()
+    """Authentication or authorization failed."""
+    REFUSED = auto()
+    """etcd will never accept the request (too large, invalid)."""
+
+
+class EtcdError(Exception):
+    """A failed attempt; `text` is the message of etcd or gRPC."""
+
+    def __init__(self, kind: FailureKind, text: str) -> None:
+        super().__init__(text)
+        self.kind, self.text = kind, text
+
+    @property
+    def is_passing(self) -> bool:
+        return self.kind in (FailureKind.NOT_DONE, FailureKind.UNKNOWN)
+
+
+_TEXTS = (
+    ("required revision has been compacted", FailureKind.COMPACTED),
+    ("required revision is a future revision", FailureKind.FUTURE),
+    ("requested lease not found", FailureKind.LEASE_GONE),
+    ("database space exceeded", FailureKind.FULL),
+    ("request is too large", FailureKind.REFUSED),
+    ("user name is empty", FailureKind.DENIED),
+    ("invalid auth token", FailureKind.DENIED),
+    # Raised before a request is processed (the `hasleader` metadata, the limit on concurrent requests).
+    ("etcdserver: no leader", FailureKind.NOT_DONE),
+    ("etcdserver: too many requests", FailureKind.NOT_DONE),
+    # The channel had no connection.
+    ("failed to connect to all addresses", FailureKind.NOT_DONE),
+    ("DNS resolution failed", FailureKind.NOT_DONE),
+)
+
+_CODES = {
+    StatusCode.UNAUTHENTICATED: FailureKind.DENIED,
+    StatusCode.PERMISSION_DENIED: FailureKind.DENIED,
+    StatusCode.INVALID_ARGUMENT: FailureKind.REFUSED,
+    StatusCode.FAILED_PRECONDITION: FailureKind.REFUSED,
+    StatusCode.OUT_OF_RANGE: FailureKind.REFUSED,
+    StatusCode.NOT_FOUND: FailureKind.REFUSED,
+    StatusCode.UNIMPLEMENTED: FailureKind.REFUSED,
+    StatusCode.RESOURCE_EXHAUSTED: FailureKind.REFUSED,
+}
+
+
+def classify(code: StatusCode, details: str) -> FailureKind:
+    for text, kind in _TEXTS:
+        if text in details:
+            return kind
+    return _CODES.get(code, FailureKind.UNKNOWN)
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):
@@ -54,10 +132,6 @@ class Attempts:
         left_s = self._end - asyncio.get_running_loop().time()
         attempt_s, self._attempt_s = self._attempt_s, min(self._attempt_s * 2, self._longest_s)
         return min(attempt_s, left_s) if left_s > 0 else None
-
-
-REQUIRE_LEADER = (("hasleader", "true"),)
-"""Metadata that makes a member without a leader fail the request at once instead of letting it wait."""
 
 
 class EtcdClient:
@@ -129,10 +203,6 @@ def translated(error_of: EtcdError) -> StorageError | EtcdError:
             return Unavailable(f"etcd is full: {error_of.text}")
         case _:
             return StorageError(f"etcd: {error_of.text}")
-
-
-ORDERED_PROGRESS = ((3, 4, 25), (3, 5, 8))
-"""The first patch of each minor version in which progress notifications do not overtake events."""
 
 
 async def sends_progress_in_order(client: EtcdClient, endpoint: Endpoint) -> bool:

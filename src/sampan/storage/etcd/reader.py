@@ -7,8 +7,7 @@ from typing import Any
 
 from sampan.storage.backend import Closed, Compacted, FutureRevision, KeyValue, StorageError, StoreEvent, StorePage
 from sampan.storage.etcd import wire
-from sampan.storage.etcd.client import EtcdClient
-from sampan.storage.etcd.errors import EtcdError, FailureKind
+from sampan.storage.etcd.client import EtcdClient, EtcdError, FailureKind
 from sampan.storage.etcd.stream import WatchStream
 
 

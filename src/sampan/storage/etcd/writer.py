@@ -1,12 +1,11 @@
-"""Writes: each is one transaction, and its outcome is determined wherever possible if the response is lost.
+"""Writes to etcd: each is one transaction.
 
-Whether a write took effect whose response was lost, decided where possible from the later events of its key.
+If the response to a write is lost, the later events of its key tell, where possible, whether it took effect.
 
-Shared leases: keys with the same time to live that are written within a short time expire together.
-
-Most keys with a time to live are events, of which there are thousands; a lease for each would cost etcd more than the
-events themselves. A lease is granted for slightly longer than requested and is reused while its remaining time is at
-least the requested one, for a limited number of keys (all of them are deleted in one transaction when it expires).
+Keys with the same time to live that are written within a short time share a lease and expire together. Most such keys
+are events, of which there are thousands; a lease for each would cost etcd more than the events themselves. A lease is
+granted for slightly longer than requested and is reused while its remaining time is at least the requested one, for a
+limited number of keys (all of them are deleted in one transaction when it expires).
 
 Times are those of the event loop, not of the injected clock: etcd counts leases down in real time, even if a simulation
 uses another clock.
@@ -22,8 +21,7 @@ from msgspec import Struct
 
 from sampan.storage.backend import KeyValue, StorageError, StoreConflict, StoreEvent, Unavailable
 from sampan.storage.etcd import wire
-from sampan.storage.etcd.client import EtcdClient, translated
-from sampan.storage.etcd.errors import EtcdError, FailureKind
+from sampan.storage.etcd.client import EtcdClient, EtcdError, FailureKind, translated
 
 MAX_KEYS = 1000
 EXTRA, MIN_EXTRA_S, MAX_EXTRA_S = 0.05, 1.0, 60.0

@@ -15,8 +15,7 @@ from sampan.api.types.core_v1 import Container, Pod, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
-from sampan.runtimes.contract import ContainerReport, Runtime, RuntimeFailure
-from sampan.runtimes.streams import collected
+from sampan.runtimes.contract import ContainerReport, Runtime, RuntimeFailure, collected
 from sampan.testing.runtime_conformance.subject import Subject
 
 _TIMEOUT_S = 60.0

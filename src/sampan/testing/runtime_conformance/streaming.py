@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from sampan.api.types.core_v1 import Pod
-from sampan.runtimes.contract import RuntimeFailure, Unsupported, Usage
-from sampan.runtimes.streams import ProcessStream, collected
+from sampan.runtimes.contract import ProcessStream, RuntimeFailure, Unsupported, Usage, collected
 from sampan.testing.runtime_conformance.bench import FOREVER, Bench, expect_failure, open_bench, until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 

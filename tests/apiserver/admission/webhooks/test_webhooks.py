@@ -1,81 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from sampan.apiserver.admission.plugins import default_plugins
-from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
-from sampan.apiserver.webhooks.client import WebhookClients
-from sampan.machinery.metrics import Metrics
-from tests.apiserver.cluster import NAMESPACE, Cluster
-from tests.apiserver.in_process_server import asking, run
-from tests.apiserver.webhook_server import Respond, WebhookServer, json_patch, webhook_server
-
-CONFIGMAPS = f"{NAMESPACE}/configmaps"
-_PATHS = {
-    kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s"
-    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
-}
-
-
-class Webhooks:
-    """A cluster, and a server that responds to the reviews of its webhooks."""
-
-    def __init__(self, cluster: Cluster, server: WebhookServer) -> None:
-        self.cluster, self.server = cluster, server
-
-    async def register(self, kind: str, *hooks: dict[str, Any], name: str = "config") -> None:
-        complete = [
-            {
-                "sideEffects": "None",
-                "admissionReviewVersions": ["v1"],
-                "clientConfig": self.server.client_config(hook.pop("path", "/review")),
-                "rules": [rule("configmaps")],
-                **hook,
-            }
-            for hook in hooks
-        ]
-        await self.cluster.make(_PATHS[kind], {"metadata": {"name": name}, "webhooks": complete})
-        store = self.cluster.registry.open_store_of("admissionregistration.k8s.io", "v1", kind)
-        await store.cacher.get("", name)  # the cache is as fresh as the store
-
-    async def create(self, name: str = "a", query: str = "", **content: Any) -> Any:
-        value = {"metadata": {"name": name, **content.pop("metadata", {})}, **content}
-        return await self.cluster.send("POST", f"{CONFIGMAPS}{query}", value)
-
-
-@asynccontextmanager
-async def webhooks(
-    directory: Path, respond: Respond, names: tuple[str, ...] = (), metrics: Metrics | None = None
-) -> AsyncIterator[Webhooks]:
-    plugins = default_plugins(metrics=metrics)
-    async with asking(plugins=plugins) as asks, webhook_server(directory, respond, names) as server:
-        kubelets = Kubelets(registry=asks.registry, access=KubeletAccess())
-        asks.registry.webhooks = clients = WebhookClients(registry=asks.registry, kubelets=kubelets)
-        cluster = Cluster(asks)
-        await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns", "labels": {"team": "a"}}})
-        try:
-            yield Webhooks(cluster, server)
-        finally:
-            await clients.close()
-
-
-def rule(*resources: str, **fields: Any) -> dict[str, Any]:
-    standard = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": list(resources)}
-    return {**standard, **fields}
-
-
-def allow(path: str, request: dict[str, Any]) -> dict[str, Any]:
-    return {"allowed": True}
-
-
-def deny(path: str, request: dict[str, Any]) -> dict[str, Any]:
-    return {"allowed": False, "status": {"message": "no luck", "code": 409, "reason": "Conflict"}}
+from sampan.machinery.telemetry.flight_recorder import collect_parts, parse_parts
+from tests.apiserver.admission.webhooks.webhook_cluster import CONFIGMAPS, PATHS, Webhooks, allow, deny, rule, webhooks
+from tests.apiserver.cluster import NAMESPACE
+from tests.apiserver.in_process_server import run
+from tests.apiserver.webhook_server import json_patch
 
 
 def test_a_validating_webhook_sees_the_whole_request(tmp_path: Path) -> None:
@@ -224,7 +159,7 @@ def test_a_webhook_that_fails_prevents_the_request_or_is_ignored(tmp_path: Path,
             assert reply.code == 500
             assert reply.json["message"].startswith('Internal error occurred: failed calling webhook "a.example.com": ')
             assert message in reply.json["message"]
-            path = f"{_PATHS['ValidatingWebhookConfiguration']}/config"
+            path = f"{PATHS['ValidatingWebhookConfiguration']}/config"
             assert (await hooks.cluster.send("DELETE", path)).code == 200
             await hooks.register(
                 "ValidatingWebhookConfiguration", {"name": "a.example.com", "failurePolicy": "Ignore"}, name="lenient"
@@ -274,7 +209,7 @@ def test_no_webhook_is_called_for_webhook_configurations(tmp_path: Path) -> None
     async def work() -> None:
         async with webhooks(tmp_path, deny) as hooks:
             await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com", "rules": [rule("*")]})
-            path = f"{_PATHS['ValidatingWebhookConfiguration']}/config"
+            path = f"{PATHS['ValidatingWebhookConfiguration']}/config"
             assert (await hooks.cluster.send("DELETE", path)).code == 200
 
     run(work())
@@ -376,5 +311,25 @@ def test_no_webhook_is_called_after_the_server_has_closed_its_connections(tmp_pa
             reply = await hooks.create("b")
             assert reply.code == 500
             assert reply.json["message"].endswith("failed to call webhook: the server is shutting down")
+
+    run(work())
+
+
+def test_calls_of_webhooks_are_parts_even_if_they_reject(tmp_path: Path) -> None:
+    def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
+        return {"allowed": True} if path == "/good" else deny(path, request)
+
+    async def work() -> None:
+        async with webhooks(tmp_path, respond) as hooks:
+            await hooks.register("MutatingWebhookConfiguration", {"name": "m.example.com", "path": "/good"})
+            await hooks.register("ValidatingWebhookConfiguration", {"name": "v.example.com", "path": "/bad"})
+            with collect_parts() as parts:
+                assert (await hooks.create()).code == 409
+        took = {name: took_s for name, _, took_s in parse_parts(str(parts))}
+        assert [name for name in took if name.startswith("webhook ")] == [
+            "webhook m.example.com",
+            "webhook v.example.com",
+        ]
+        assert all(took_s > 0 for took_s in took.values())
 
     run(work())

@@ -7,8 +7,6 @@ from typing import Any
 
 import jwt
 import pytest
-from aiohttp import web
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,43 +20,8 @@ from sampan.apiserver.config.config_reload import INTERVAL_S, ReloadingFile
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST
 from sampan.machinery.clock import VirtualClock
-from tests.apiserver.authn.https_service import Outside, outside
-
-RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-OTHER = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-CURVE = ec.generate_private_key(ec.SECP256R1())
-
-
-class Issuer:
-    """Serves its document and its keys, counts the questions, and can be down."""
-
-    def __init__(self) -> None:
-        self.keys: dict[str, Any] = {"one": RSA}
-        self.requests: list[str] = []
-        self.is_down = False
-        self.url = self.named = ""
-
-    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.requests.append(request.path)
-        if self.is_down:
-            return web.Response(status=503)
-        if request.path.endswith("/openid-configuration"):
-            return web.json_response({"issuer": self.named or self.url, "jwks_uri": f"{self.url}/keys"})
-        return web.json_response({"keys": [_jwk(name, key) for name, key in self.keys.items()]})
-
-    def token(self, clock: VirtualClock, name: str = "one", **more: Any) -> str:
-        fields = {"iss": self.url, "sub": "ann", "aud": "kube", "exp": clock.now() + 600, **more}
-        algorithm = "ES256" if self.keys[name] is CURVE else "RS256"
-        return jwt.encode(fields, self.keys[name], algorithm=algorithm, headers={"kid": name})
-
-
-def _jwk(name: str, key: Any) -> dict[str, Any]:
-    algorithm = jwt.algorithms.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
-    return {**algorithm.to_jwk(key.public_key(), as_dict=True), "kid": name, "use": "sig"}
-
-
-def issuer_of(there: Outside, **more: Any) -> JwtIssuer:
-    return JwtIssuer(url=there.url, audiences=("kube",), ca_pem=there.ca, username_prefix="oidc:", **more)
+from tests.apiserver.authn.https_service import outside
+from tests.apiserver.authn.oidc.jwt_issuer import CURVE, HEAD, JWT, OTHER, RSA, Issuer, issuer_of, write_config
 
 
 def with_issuer(tmp_path: Path, work: Any, **more: Any) -> None:
@@ -101,7 +64,7 @@ def test_a_costly_expression_names_its_user(tmp_path: Path) -> None:
     with_issuer(tmp_path, work, expressions=ClaimExpressions(username=claims_environment().compile(text)))
 
 
-def test_time(tmp_path: Path) -> None:
+def test_a_token_is_valid_in_its_time_and_for_its_audience(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
         token = issuer.token(clock)
         assert await tokens.authenticate_token(token) is not None
@@ -116,7 +79,7 @@ def test_time(tmp_path: Path) -> None:
     with_issuer(tmp_path, work)
 
 
-def test_keys_change(tmp_path: Path) -> None:
+def test_new_keys_of_an_issuer_are_fetched(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
         assert await tokens.authenticate_token(issuer.token(clock)) is not None
         issuer.keys = {"two": OTHER, "curve": CURVE}
@@ -200,28 +163,9 @@ def test_no_claims_break_it(claims: dict[str, Any]) -> None:
         pass
 
 
-# -- the file --------------------------------------------------------------------------------------------------------
-
-HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
-JWT = """jwt:
-- issuer: {url: 'https://i', audiences: [a, b], audienceMatchPolicy: MatchAny}
-  claimMappings:
-    username: {claim: sub, prefix: ''}
-    groups: {claim: roles, prefix: 'r:'}
-    uid: {claim: id}
-  claimValidationRules: [{claim: hd, requiredValue: example.com}]
-"""
-
-
-def written(directory: Path, text: str) -> Path:
-    file = directory / "authn.yaml"
-    file.write_text(text)
-    return file
-
-
-def test_the_file(tmp_path: Path) -> None:
+def test_an_authentication_configuration_file_is_read(tmp_path: Path) -> None:
     text = HEAD + JWT + "anonymous: {enabled: true, conditions: [{path: /healthz}]}"
-    authentication = read_authentication(written(tmp_path, text))
+    authentication = read_authentication(write_config(tmp_path, text))
     assert list(authentication.issuers) == [
         JwtIssuer(
             url="https://i",
@@ -251,13 +195,13 @@ def test_the_file(tmp_path: Path) -> None:
         (HEAD + "anonymous: {enabled: false, conditions: [{path: /}]}", "anonymous.conditions"),
     ],
 )
-def test_faulty_files(tmp_path: Path, text: str, fault: str) -> None:
+def test_invalid_authentication_configuration_files_are_rejected(tmp_path: Path, text: str, fault: str) -> None:
     with pytest.raises(ConfigFileError, match=re.escape(fault)):
-        read_authentication(written(tmp_path, text), ["https://own"])
+        read_authentication(write_config(tmp_path, text), ["https://own"])
 
 
 async def test_a_file_is_followed(tmp_path: Path) -> None:
-    clock, file = VirtualClock(), written(tmp_path, HEAD)
+    clock, file = VirtualClock(), write_config(tmp_path, HEAD)
     counts: list[int] = []
     reloading = ReloadingFile(
         file,

@@ -15,7 +15,7 @@ from sampan.apiserver.authn.oidc import claim_mapping as claims_of
 from sampan.apiserver.config.config_file import ConfigFileError
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST
-from tests.apiserver.authn.oidc.test_authenticator import written
+from tests.apiserver.authn.oidc.jwt_issuer import write_config
 
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
 CLAIMS: dict[str, Any] = {
@@ -39,7 +39,7 @@ def config(directory: Path, *, rules: list[Any] | None = None, users: list[Any] 
         "userValidationRules": users or [],
     }
     kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration", "jwt": [jwt]}
-    return written(directory, yaml.safe_dump(msgspec.to_builtins(kind)))
+    return write_config(directory, yaml.safe_dump(msgspec.to_builtins(kind)))
 
 
 def issuer(directory: Path, **more: Any) -> JwtIssuer:

@@ -47,7 +47,9 @@ from tests.apiserver.authz.rbac_objects import rule
         ),
     ],
 )
-def test_what_is_missing(held: list[PolicyRule], requested: PolicyRule, lacking: list[str]) -> None:
+def test_rules_that_are_not_covered_are_described(
+    held: list[PolicyRule], requested: PolicyRule, lacking: list[str]
+) -> None:
     uncovered = policy_rules.uncovered_rules(held, [requested])
     assert uncovered.is_complete
     assert [policy_rules.described(part) for part in uncovered.rules] == lacking

@@ -41,7 +41,7 @@ def _below(field: dict[str, Any]) -> list[str]:
         ({**TEXT, RULE: [{"rule": "self == 1"}]}, [f".{RULE}[0].rule: Invalid value: "]),
     ],
 )
-def test_fields(field: dict[str, Any], errors: list[str]) -> None:
+def test_errors_of_schema_fields(field: dict[str, Any], errors: list[str]) -> None:
     actual = _below(field)
     assert len(actual) == len(errors), actual
     for text, start in zip(actual, errors, strict=True):

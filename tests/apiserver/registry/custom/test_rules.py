@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sampan.api.schema import from_openapi
+from sampan.api.schema.tree import from_openapi
 from sampan.apiserver.registry.custom.rules import RuleValidator
 from sampan.apiserver.registry.custom.value_checks import UNCORRELATED
 

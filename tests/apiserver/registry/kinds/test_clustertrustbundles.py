@@ -14,9 +14,9 @@ from sampan.apiserver.registry.certificate_rules import find_trust_anchor_errors
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
-from sampan.machinery.certificates import SigningRequest, issue, make_ca
 from sampan.machinery.client.transport import Request as AskedFor
 from sampan.machinery.clock import VirtualClock
+from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.cluster import Cluster
 from tests.apiserver.in_process_server import asking, run
@@ -113,7 +113,7 @@ def test_names_with_and_without_a_signer() -> None:
         ),
     ],
 )
-def test_what_is_refused(value: dict[str, Any], fault: str) -> None:
+def test_invalid_bundles_are_rejected(value: dict[str, Any], fault: str) -> None:
     async def work(cluster: Cluster) -> None:
         (message,) = messages_of(await cluster.send("POST", PATH, value))
         assert message.startswith(fault)
@@ -133,7 +133,7 @@ def test_what_is_refused(value: dict[str, Any], fault: str) -> None:
         ("", ["at least one trust anchor must be provided"]),
     ],
 )
-def test_anchors(text: str, faults: list[str]) -> None:
+def test_errors_of_trust_anchors(text: str, faults: list[str]) -> None:
     assert find_trust_anchor_errors(text.encode()) == faults
 
 

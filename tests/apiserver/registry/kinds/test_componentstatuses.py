@@ -45,7 +45,7 @@ def test_every_part_is_asked() -> None:
     in_cluster(work)
 
 
-def test_one_of_them() -> None:
+def test_a_single_component_is_shown_or_not_found() -> None:
     async def work(cluster: Cluster) -> None:
         reply = await cluster.send("GET", f"{PATH}/etcd-0")
         assert condition(reply.json) == {"status": "True", "message": "ok"}
@@ -84,7 +84,7 @@ def test_components_elsewhere_are_asked_at_their_ports(monkeypatch: pytest.Monke
     in_cluster(work)
 
 
-def test_it_is_deprecated() -> None:
+def test_a_response_warns_of_the_deprecation() -> None:
     async def work(cluster: Cluster) -> None:
         call = cluster.asks.call("GET", PATH, b"", {})
         await cluster.asks.pipeline.serve_as(call)

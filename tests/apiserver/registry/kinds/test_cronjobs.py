@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import CronJob
+from sampan.api.values.times import format_time
 from sampan.apiserver.registry.kinds import cronjobs
 from tests.apiserver.registry.kind_rules import NOW, Rules, template
 

@@ -1,23 +1,12 @@
 """Namespaces: how they come and how they go."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
-from tests.apiserver.registry.shared_store_servers import ApiServer, one_server
+from tests.apiserver.registry.shared_store_servers import ApiServer, with_server
 
 NAMESPACES = "/api/v1/namespaces"
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
-def with_server(work: Callable[[ApiServer], Awaitable[None]]) -> None:
-    async def within() -> None:
-        async with one_server() as server:
-            await work(server)
-
-    asyncio.run(within())
-
-
-def test_a_new_namespace() -> None:
+def test_a_new_namespace_is_active_and_labelled_with_its_name() -> None:
     async def work(server: ApiServer) -> None:
         created = await server.make(NAMESPACES, {"metadata": {"name": "a"}, "status": {"phase": "Odd"}})
         assert created["metadata"]["labels"] == {NAME_LABEL: "a"}

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sampan.api.times import format_time
 from sampan.api.types.policy_v1 import PodDisruptionBudget
+from sampan.api.values.times import format_time
 from sampan.apiserver.registry.kinds import poddisruptionbudgets
 from tests.apiserver.cluster import Cluster, in_cluster
 from tests.apiserver.registry.kind_rules import NOW, Rules

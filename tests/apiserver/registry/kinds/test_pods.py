@@ -6,7 +6,7 @@ import pytest
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.registry.kinds.pod_columns import COLUMNS
+from sampan.apiserver.registry.kinds.pods.columns import COLUMNS
 from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, in_cluster
 from tests.apiserver.pods import CONTAINER, pod_value
 

@@ -1,13 +1,12 @@
 """Services: what they get, what they keep, what they give back. The recordings have the faults and the defaults."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from sampan.apiserver.registry.allocation import ServiceRanges
-from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, one_server, several
+from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, several, with_server
 
 SERVICES = f"{NAMESPACE}/services"
 DUAL = ServiceRanges.parse("10.96.0.0/24,fd00::/120")
@@ -16,14 +15,6 @@ PORTS = [{"port": 80}]
 
 def service(name: str = "a", ports: Any = None, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"ports": PORTS if ports is None else ports, **spec}}
-
-
-def with_server(work: Callable[[ApiServer], Awaitable[None]], ranges: ServiceRanges | None = None) -> None:
-    async def within() -> None:
-        async with one_server(ranges=ranges) as server:
-            await work(server)
-
-    asyncio.run(within())
 
 
 async def addresses(server: ApiServer) -> set[str]:
@@ -100,7 +91,7 @@ def test_a_full_range() -> None:
         text = 'failed to allocate a serviceIP for Service "c": range is full'
         assert refused["message"] == f"Internal error occurred: {text}"
 
-    with_server(work, ServiceRanges.parse("10.0.0.0/30"))
+    with_server(work, ranges=ServiceRanges.parse("10.0.0.0/30"))
 
 
 def test_the_ends_of_a_network_are_no_addresses() -> None:
@@ -140,7 +131,7 @@ def test_what_services_have_of_two_families() -> None:
         assert again["ipFamilies"] == ["IPv4", "IPv6"]
         assert len(await addresses(server)) == 2
 
-    with_server(work, DUAL)
+    with_server(work, ranges=DUAL)
 
 
 def test_the_preferred_family_is_that_of_the_first_network() -> None:
@@ -151,7 +142,7 @@ def test_the_preferred_family_is_that_of_the_first_network() -> None:
         requested = (await server.make(SERVICES, service("b", clusterIP="10.96.0.7")))["spec"]
         assert requested["ipFamilies"] == ["IPv4"]
 
-    with_server(work, ServiceRanges.parse("fd00::/120,10.96.0.0/24"))
+    with_server(work, ranges=ServiceRanges.parse("fd00::/120,10.96.0.0/24"))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +172,7 @@ def test_families_and_addresses_that_do_not_fit(spec: dict[str, Any], fault: str
     async def work(server: ApiServer) -> None:
         assert await server.refused("POST", SERVICES, service(**spec)) == [fault]
 
-    with_server(work, DUAL)
+    with_server(work, ranges=DUAL)
 
 
 def test_a_family_is_given_up_by_asking_for_a_single_stack_only() -> None:
@@ -192,7 +183,7 @@ def test_a_family_is_given_up_by_asking_for_a_single_stack_only() -> None:
         why = "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": must be 'SingleStack' to release the secondary"
         assert faults == [f"{why} cluster IP", f"{why} IP family"]
 
-    with_server(work, DUAL)
+    with_server(work, ranges=DUAL)
 
 
 # -- node ports ------------------------------------------------------------------------------------------------------
@@ -279,7 +270,7 @@ def test_a_full_range_of_ports() -> None:
             "Internal error occurred: failed to allocate a nodePort: range is full",
         )
 
-    with_server(work, ServiceRanges.parse("10.96.0.0/16", (30000, 30000)))
+    with_server(work, ranges=ServiceRanges.parse("10.96.0.0/16", (30000, 30000)))
 
 
 # -- several servers -------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from sampan.api.semantics.pod_qos import qos_class
+from sampan.api.semantics.pod_resources import qos_class
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.registry.podspec.pod_resize import keep_all_but_resources, validate_pod_resize
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
@@ -52,7 +52,7 @@ def test_cpu_and_memory_may_change(old: Pod) -> None:
         ),
     ],
 )
-def test_nothing_else_may(old: Pod, resources: dict[str, Any], expected: list[str]) -> None:
+def test_a_resize_changes_nothing_but_resources(old: Pod, resources: dict[str, Any], expected: list[str]) -> None:
     assert resized(old, resources)[1] == expected
 
 

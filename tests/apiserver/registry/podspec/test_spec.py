@@ -463,7 +463,7 @@ def test_annotations(annotations: dict[str, str], expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("cost", ["0", "-7", "2147483647", "-2147483648"])
-def test_good_costs(cost: str) -> None:
+def test_a_pod_deletion_cost_is_a_32_bit_integer(cost: str) -> None:
     assert errors_of({}, annotations={"controller.kubernetes.io/pod-deletion-cost": cost}) == []
 
 

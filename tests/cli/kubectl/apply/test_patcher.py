@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sampan.cli.kubectl.apply.patcher import has_conflict
-from sampan.cli.kubectl.patch_metadata import built_in_schema
+from sampan.cli.kubectl.objects.patch_metadata import built_in_schema
 
 
 def containers(*items: dict[str, Any]) -> dict[str, Any]:

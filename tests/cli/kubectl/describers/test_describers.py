@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from sampan.cli.kubectl.client.session import Session
 from sampan.cli.kubectl.describers import ClusterView, describe
-from sampan.cli.kubectl.session import Session
 from sampan.machinery.client.access import Access
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "descriptions.json").read_text())

@@ -3,8 +3,8 @@
 from typing import Any
 
 from sampan.api.codec import json as codec
-from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import CronJob, Job
+from sampan.api.values.times import format_time
 
 START = 1_767_225_600.0
 """2026-01-01T00:00:00Z, a Thursday: when virtual clocks begin."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sampan.api.times import format_time
+from sampan.api.values.times import format_time
 from sampan.controllers.batch.cronjob.decision import SCHEDULED, decide, job_for, jobs_over_history_limits, zone_of
 from tests.controllers.batch.cronjob.cron_jobs import START, cron, ended
 

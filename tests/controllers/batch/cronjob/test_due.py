@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.api.times import format_time, parse_time
+from sampan.api.values.times import format_time, parse_time
 from sampan.controllers.batch.cronjob.decision import next_of
 from sampan.controllers.batch.cronjob.due import InvalidSchedule, Missed, due, wait_s
 from tests.controllers.batch.cronjob.cron_jobs import START, cron

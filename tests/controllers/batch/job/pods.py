@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from sampan.api.codec import json as codec
-from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values.times import format_time
 from sampan.controllers.batch.job.pod_state import COMPLETION_INDEX, FAILURES, TRACKING, Failures
 from sampan.controllers.batch.job.view import JobView, view_of
 

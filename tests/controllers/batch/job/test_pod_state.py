@@ -1,13 +1,11 @@
-"""The pods of a job: completion indexes, and the backoff in which failed pods are replaced."""
+"""The pods of a job: completion indexes, finish times, and the back-off in which failed pods are replaced."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.controllers.batch.job.pod_state import Failures, Indexes, completion_index
-from tests.controllers.batch.job.pods import pod
-
-NOW = 1_767_225_600.0
+from sampan.controllers.batch.job.pod_state import Failures, Indexes, after, completion_index, finish_time
+from tests.controllers.batch.job.pods import NOW, pod
 
 
 @pytest.mark.parametrize(
@@ -21,7 +19,7 @@ NOW = 1_767_225_600.0
         pytest.param(Failures(1, NOW + 3600), 0, id="the clock was set back"),
     ],
 )
-def test_waits(failures: Failures, expected: float) -> None:
+def test_the_back_off_follows_the_clock_unless_it_was_set(failures: Failures, expected: float) -> None:
     assert failures.wait_s(NOW) == expected
 
 
@@ -31,7 +29,7 @@ sets = st.sets(st.integers(0, 30))
 @pytest.mark.parametrize(
     ("indexes", "text"), [([], ""), ([1], "1"), ([1, 2], "1,2"), ([1, 2, 3], "1-3"), ([0, 2, 4, 5, 6], "0,2,4-6")]
 )
-def test_how_they_are_written(indexes: list[int], text: str) -> None:
+def test_indexes_are_written_as_ranges(indexes: list[int], text: str) -> None:
     assert str(Indexes.of(indexes)) == text
 
 
@@ -39,12 +37,12 @@ def test_how_they_are_written(indexes: list[int], text: str) -> None:
     ("text", "completions", "expected"),
     [("", 5, []), ("0,2-4", 5, [0, 2, 3, 4]), ("0,2-9", 4, [0, 2, 3]), ("x,1,2-y,3", 5, [1, 3]), ("7", 5, [])],
 )
-def test_how_they_are_read(text: str, completions: int, expected: list[int]) -> None:
+def test_indexes_are_read_up_to_the_completions(text: str, completions: int, expected: list[int]) -> None:
     assert Indexes.parse(text, completions) == Indexes.of(expected)
 
 
 @given(sets, sets, st.integers(0, 35))
-def test_they_are_sets(first: set[int], other: set[int], completions: int) -> None:
+def test_indexes_behave_like_sets(first: set[int], other: set[int], completions: int) -> None:
     a, b = Indexes.of(first), Indexes.of(other)
     assert Indexes.parse(str(a), 100) == a
     assert len(a) == len(first)
@@ -55,7 +53,31 @@ def test_they_are_sets(first: set[int], other: set[int], completions: int) -> No
 
 
 @pytest.mark.parametrize(("text", "expected"), [("3", 3), ("-1", None), ("x", None), ("", None)])
-def test_the_index_of_a_pod(text: str, expected: int | None) -> None:
+def test_an_index_that_is_no_number_is_none(text: str, expected: int | None) -> None:
     new_pod = pod("a", index=0)
     new_pod.metadata.annotations["batch.kubernetes.io/job-completion-index"] = text
     assert completion_index(new_pod) == expected
+
+
+@pytest.mark.parametrize(("failures", "expected"), [(0, 0), (1, 10), (2, 20), (6, 320), (7, 600), (60, 600)])
+def test_the_back_off_doubles_with_each_failure_up_to_ten_minutes(failures: int, expected: float) -> None:
+    assert Failures(failures, NOW).wait_s(NOW) == expected
+    assert Failures(failures, NOW - 1000).wait_s(NOW) == 0
+
+
+def test_a_success_resets_the_failures_before_it() -> None:
+    known = Failures(3, NOW - 100)
+    old, new = pod("old", "Failed", ended_s=50), pod("new", "Failed", ended_s=10)
+    done = pod("done", "Succeeded", ended_s=20)
+    assert after(known, [], []) == known
+    assert after(known, [], [new, old]) == Failures(5, NOW - 10)
+    assert after(known, [done], [new, old]) == Failures(1, NOW - 10)
+    assert after(known, [done], []) == Failures()
+
+
+def test_finish_time_is_that_of_the_last_container_or_of_the_deletion() -> None:
+    assert finish_time(pod("a", "Failed", ended_s=7)) == NOW - 7
+    leaving = pod("a", leaving=True)
+    leaving.metadata.deletionGracePeriodSeconds = 30
+    assert finish_time(leaving) == NOW - 30
+    assert finish_time(pod("a")) == NOW

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sampan.api import times
 from sampan.api.codec import json
 from sampan.api.types.apps_v1 import DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.values import times
 from sampan.controllers.workloads.daemonset.nodes import HASH_LABEL
 
 NOW = 1_767_225_600.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.api.codec import json
-from sampan.api.scalars import RawJSON
 from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.values.scalars import RawJSON
 from sampan.controllers.workloads.daemonset.controller import BURST, DaemonSetController
 from sampan.controllers.workloads.daemonset.nodes import GENERATION_LABEL, HASH_LABEL, target_node
 from sampan.machinery.client import PatchType

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from sampan.api import times
 from sampan.api.codec import json as codec
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values import times
 from sampan.controllers.workloads.deployment.replicasets import DESIRED, MOST, REVISION
 from tests.controllers.ownership.objects import NOW, reference
 

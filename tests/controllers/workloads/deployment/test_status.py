@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sampan.api import times
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.apps_v1 import Deployment, DeploymentStatus
+from sampan.api.values import times
 from sampan.controllers.workloads.deployment.replicasets import ReplicaSets
 from sampan.controllers.workloads.deployment.status import (
     calculate_status,

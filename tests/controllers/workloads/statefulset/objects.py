@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sampan.api import times
 from sampan.api.types.apps_v1 import (
     RollingUpdateStatefulSetStrategy,
     StatefulSet,
@@ -23,6 +22,7 @@ from sampan.api.types.core_v1 import (
     VolumeResourceRequirements,
 )
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
+from sampan.api.values import times
 from sampan.controllers.workloads.statefulset.identity import REVISION_LABEL, new_pod
 
 NOW = 1_767_225_600.0

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from sampan.api.scalars import RawJSON
 from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
+from sampan.api.values.scalars import RawJSON
 from sampan.controllers.workloads.statefulset.controller import StatefulSetController
 from sampan.controllers.workloads.statefulset.identity import INDEX_LABEL, POD_NAME_LABEL, revision_of
 from sampan.machinery.client import PatchType

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json
-from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import ConfigMap, Node, Pod, Secret, Service
+from sampan.api.values.quantity import parse
 from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.errors import Invalid
 from tests.e2e.conformance.storage.real_node import NODE, RealNode, together

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from sampan.api import times
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values import times
 from tests.e2e.conformance.node.pods import container, is_ready, ready, restarts, run, status
 from tests.e2e.conformance.own_python import own_python
 from tests.e2e.conformance.storage.real_node import NODE, RealNode, together

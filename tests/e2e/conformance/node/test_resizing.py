@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json
-from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import Pod, ResourceRequirements
+from sampan.api.values.quantity import parse
 from sampan.machinery.copies import copy_of
 from tests.e2e.conformance.node.pods import container, ready, restarts, run
 from tests.e2e.conformance.storage.real_node import RealNode, together

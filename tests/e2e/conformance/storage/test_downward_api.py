@@ -4,8 +4,8 @@ of all kinds; each a test whose first line is its name."""
 from collections.abc import Callable
 from typing import Any
 
-from sampan.api import quantity
 from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.values import quantity
 from tests.e2e.conformance.storage.real_node import NODE, RealNode, together
 
 Make = Callable[..., dict[str, Any]]

@@ -1,10 +1,14 @@
-"""What is told of an eviction."""
+"""Thresholds, the order of evictions, admission under pressure, and the messages of evicted pods."""
 
 from typing import Any
 
+import pytest
+
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.agent.eviction.rules import Shortage, eviction_failure
+from sampan.kubelet.agent.eviction import rules
+from sampan.kubelet.agent.eviction.rules import Observation, Shortage, Threshold, eviction_failure
+from sampan.kubelet.node_status import DISK_PRESSURE, MEMORY_PRESSURE
 from sampan.runtimes.contract import Usage
 
 MIB = 1 << 20
@@ -12,7 +16,7 @@ LOW = "The node was low on resource: memory. Threshold quantity: 100Mi, availabl
 SHORT = Shortage("memory.available", 100 * MIB, 50 * MIB)
 
 
-def pod(*requests: str, **spec: Any) -> Pod:
+def requesting(*requests: str, **spec: Any) -> Pod:
     containers = [
         {"name": f"c{number}", "image": "i", "resources": {"requests": {"memory": memory} if memory else {}}}
         for number, memory in enumerate(requests)
@@ -20,9 +24,9 @@ def pod(*requests: str, **spec: Any) -> Pod:
     return json.from_value({"metadata": {"name": "p"}, "spec": {"containers": containers, **spec}}, Pod)
 
 
-def test_those_who_use_more_than_they_asked_for() -> None:
+def test_the_message_names_containers_above_their_requests() -> None:
     usages = [Usage("c0", 0, 20 * MIB), Usage("c1", 0, 1000), Usage("c2", 0, 5 * MIB)]
-    failure = eviction_failure(pod("10240Ki", "", "5Mi"), usages, SHORT)
+    failure = eviction_failure(requesting("10240Ki", "", "5Mi"), usages, SHORT)
     assert failure.message == failure.disruption
     assert failure.message == LOW + (
         "Container c0 was using 20Mi, request is 10Mi, has larger consumption of memory. "
@@ -35,9 +39,9 @@ def test_those_who_use_more_than_they_asked_for() -> None:
     }
 
 
-def test_a_pod_that_asked_as_a_whole() -> None:
+def test_the_message_names_a_pod_above_its_pod_level_request() -> None:
     usages = [Usage("", 0, 30 * MIB), Usage("c0", 0, 20 * MIB)]
-    failure = eviction_failure(pod("20Mi", resources={"requests": {"memory": "25Mi"}}), usages, SHORT)
+    failure = eviction_failure(requesting("20Mi", resources={"requests": {"memory": "25Mi"}}), usages, SHORT)
     assert failure.message == LOW + "Pod p was using 30Mi, request is 25Mi, has larger consumption of memory. "
     assert failure.annotations == {
         "offending_pod": "p",
@@ -48,8 +52,8 @@ def test_a_pod_that_asked_as_a_whole() -> None:
     }
 
 
-def test_nobody_asks_for_inodes() -> None:
-    failure = eviction_failure(pod(""), [Usage("c0", 0, 0, inodes=5)], Shortage("nodefs.inodesFree", 2048, 1000))
+def test_inodes_have_no_requests() -> None:
+    failure = eviction_failure(requesting(""), [Usage("c0", 0, 0, inodes=5)], Shortage("nodefs.inodesFree", 2048, 1000))
     assert failure.message == "The node was low on resource: inodes. Threshold quantity: 2Ki, available: 1k. "
     assert failure.annotations == {
         "offending_containers": "",
@@ -58,6 +62,65 @@ def test_nobody_asks_for_inodes() -> None:
     }
 
 
-def test_without_figures_nobody_is_blamed() -> None:
-    assert eviction_failure(pod("1Mi"), [], SHORT).message == LOW
-    assert eviction_failure(pod("1Mi"), [], SHORT).annotations == {}
+def test_without_usage_the_message_names_no_container() -> None:
+    assert eviction_failure(requesting("1Mi"), [], SHORT).message == LOW
+    assert eviction_failure(requesting("1Mi"), [], SHORT).annotations == {}
+
+
+def pod(name: str, *, requests: dict[str, str] | None = None, priority: int = 0, **spec: Any) -> Pod:
+    container = {"name": "c", "image": "i", "resources": {"requests": requests or {}}}
+    value = {"metadata": {"name": name, "uid": name}, "spec": {"containers": [container], "priority": priority, **spec}}
+    return json.from_value(value, Pod)
+
+
+def test_a_threshold_is_met_below_it_only() -> None:
+    memory, disk = Threshold("memory.available", "100Mi"), Threshold("nodefs.available", "10%")
+    observations = {"memory.available": Observation(99 * MIB, 1000 * MIB), "nodefs.available": Observation(50, 100)}
+    assert rules.shortage(memory, observations, with_reclaim=False) == Shortage("memory.available", 100 * MIB, 99 * MIB)
+    assert rules.shortage(disk, observations, with_reclaim=False) is None
+    assert rules.shortage(memory, {"memory.available": Observation(100 * MIB, 1)}, with_reclaim=False) is None
+    assert rules.shortage(memory, {}, with_reclaim=False) is None
+
+
+def test_a_shortage_ends_only_beyond_the_threshold_and_minimum_reclaim() -> None:
+    threshold = Threshold("memory.available", "100Mi", reclaim="50Mi")
+    observations = {"memory.available": Observation(120 * MIB, 1000 * MIB)}
+    assert rules.shortage(threshold, observations, with_reclaim=False) is None
+    assert rules.shortage(threshold, observations, with_reclaim=True) == Shortage(
+        "memory.available", 100 * MIB, 120 * MIB
+    )
+
+
+def test_pods_are_ranked_by_priority_and_processes() -> None:
+    rows = [(pod("few", priority=0), [Usage("c", 0, 0, processes=1)]), (pod("many"), [Usage("c", 0, 0, processes=9)])]
+    rows.append((pod("important", priority=5), [Usage("c", 0, 0, processes=99)]))
+    assert [pod.metadata.name for pod, _ in rules.rank_pods(rows, "pids")] == ["many", "few", "important"]
+
+
+def test_pods_that_use_more_than_they_request_are_ranked_first() -> None:
+    modest = pod("modest", requests={"memory": "500Mi"})
+    greedy, larger = pod("greedy"), pod("larger")
+    important = pod("important", priority=10)
+    vital = pod("vital", priority=2_000_000_000)
+    rows = [(pod, [Usage("c", 0, size * MIB)]) for pod, size in ((modest, 400), (greedy, 50), (larger, 60))]
+    rows += [(important, [Usage("c", 0, 300 * MIB)]), (vital, [Usage("c", 0, 900 * MIB)])]
+    names = [pod.metadata.name for pod, _ in rules.rank_pods(rows, "memory")]
+    assert names == ["larger", "greedy", "important", "modest"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "types", "is_taken"),
+    [
+        (pod("best-effort"), [], True),
+        (pod("best-effort"), [MEMORY_PRESSURE], False),
+        (pod("burstable", requests={"cpu": "1"}), [MEMORY_PRESSURE], True),
+        (pod("burstable", requests={"cpu": "1"}), [DISK_PRESSURE], False),
+        (pod("vital", priority=2_000_000_000), [DISK_PRESSURE], True),
+        (pod("tolerant", tolerations=[{"operator": "Exists"}]), [MEMORY_PRESSURE], True),
+    ],
+)
+def test_admission_under_pressure(pod: Pod, types: list[str], is_taken: bool) -> None:
+    failure = rules.admission_failure(pod, types)
+    assert (failure is None) is is_taken
+    if failure is not None:
+        assert failure.message == f"The node had condition: [{types[0]}]. "

@@ -15,8 +15,8 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.machinery.client import Client
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.metrics import Metrics
-from sampan.machinery.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.nft import run_nft
 from sampan.network.proxy.config import ProxyConfig
 from sampan.network.proxy.health import ProxyHealth

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import in_network
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.nft import run_nft
 from sampan.network.proxy.config import ProxyConfig
@@ -22,7 +22,7 @@ from sampan.network.proxy.nftables.table_sync import remove_tables
 from sampan.network.proxy.services import FAMILIES, IPV4, IPV6, EndpointCategories, EndpointInfo
 from sampan.network.proxy.tracker import ServiceTracker
 from tests.network.pods.lab import Lab, needs_network
-from tests.network.proxy.nftables.test_packets import CONFIG, compiler_of
+from tests.network.proxy.nftables.compilers import CONFIG, compiler_of
 from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, service
 from tests.network.proxy.random_services import CLUSTER_CIDRS, World
 

@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager, closing
 
 from sampan.api.types.core_v1 import Service
 from sampan.machinery.clock import RealClock
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.http_port import bound_socket
 from sampan.network.proxy.tracker import ServiceTracker
 from sampan.network.proxy.userspace.localhost_ports import REASON, LocalhostPorts, NodePortBackends
 from tests.eventually import eventually
 from tests.network.pods.lab import OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network
+from tests.network.proxy.conversation import reply, talk
 from tests.network.proxy.events import KeptEvents
 from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, port, service
 from tests.ports import free_port
@@ -47,33 +48,6 @@ async def localhost(
 
 def node_port_service(number: int = NUMBER, protocol: str = "TCP", name: str = "web") -> Service:
     return service(name, port(80, node_port=number, protocol=protocol), type="NodePort")
-
-
-async def talk(namespace: NetworkNamespace, address: str, number: int, kind: socket.SocketKind) -> bytes:
-    """Return what a server sends to a client in a namespace; empty if the connection is reset or refused."""
-    loop = asyncio.get_running_loop()
-    with closing(namespace.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, kind)) as client:
-        client.setblocking(False)
-        try:
-            async with asyncio.timeout(10):
-                await loop.sock_connect(client, (address, number))
-                await loop.sock_sendall(client, b"?")
-                return await loop.sock_recv(client, 100)
-        except ConnectionError:
-            return b""
-
-
-async def reply(server: socket.socket, data: bytes) -> None:
-    loop = asyncio.get_running_loop()
-    server.setblocking(False)
-    if server.type == socket.SOCK_STREAM:
-        client, _ = await loop.sock_accept(server)
-        with closing(client):
-            await loop.sock_recv(client, 10)
-            await loop.sock_sendall(client, data)
-    else:
-        _, client_address = await loop.sock_recvfrom(server, 10)
-        await loop.sock_sendto(server, data, client_address)
 
 
 @needs_network

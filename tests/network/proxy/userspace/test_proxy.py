@@ -11,12 +11,11 @@ import pytest
 
 from sampan.api.types.core_v1 import Service
 from sampan.machinery.clock import RealClock
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices
-from sampan.machinery.network_namespace import NetworkNamespace
 from sampan.network.http_port import bound_socket
-from sampan.network.proxy.service_resolution import resolve
 from sampan.network.proxy.services import ServicePortState, Topology
-from sampan.network.proxy.tracker import ServiceTracker
+from sampan.network.proxy.tracker import ServiceTracker, resolve
 from sampan.network.proxy.userspace.proxy import REASON, TrafficClass, UserspaceProxy, usable_endpoints
 from tests.eventually import eventually
 from tests.network.proxy.events import KeptEvents

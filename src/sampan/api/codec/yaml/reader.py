@@ -18,7 +18,7 @@ import msgspec
 from sampan.api import limits
 from sampan.api.codec.yaml.nodes import MAX_DEPTH, Node, YamlError, YamlTooLargeError, first_document
 from sampan.api.codec.yaml.scalars import Tag, resolve
-from sampan.api.go_compat.gosyntax import float_text, go_syntax
+from sampan.api.go_compat.gotext import float_text, go_syntax
 
 _RESOLVED_TAGS: Final = frozenset({"", "!!str", "!!bool", "!!int", "!!float", "!!null", "!!timestamp"})
 _MAX_INT: Final = 2**63 - 1

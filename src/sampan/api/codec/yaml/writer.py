@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from sampan.api.codec.yaml.nodes import MAX_DEPTH, YamlError
 from sampan.api.codec.yaml.scalars import needs_quotes
-from sampan.api.go_compat.gosyntax import float_text
+from sampan.api.go_compat.gotext import float_text
 
 Style = Literal["plain", "single", "double", "literal"]
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import Namespace, Pod, PodTemplateSpec
-from sampan.apiserver.admission import lookup
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.admission.pod_security.policy import (
     DEFAULT,
     PREFIX,

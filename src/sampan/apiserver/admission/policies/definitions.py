@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sampan.api.types.admissionregistration_v1 import MatchResources
-from sampan.apiserver.admission.contract import AdmissionAttributes
-from sampan.apiserver.admission.expressions import WORKER
-from sampan.apiserver.admission.predicates import Selectors, matched_version, matches_rule
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes
+from sampan.apiserver.admission.framework.expressions import WORKER
+from sampan.apiserver.admission.framework.predicates import Selectors, matched_version, matches_rule
 from sampan.apiserver.registry.store import Store
 from sampan.machinery.cel.errors import CelError
 
 if TYPE_CHECKING:
-    from sampan.api.resource import Resource
+    from sampan.api.resources.resource import Resource
     from sampan.api.types.admissionregistration_v1 import NamedRuleWithOperations
     from sampan.apiserver.registry.registry import Registry
     from sampan.machinery.cel import Program

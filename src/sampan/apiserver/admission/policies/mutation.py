@@ -9,20 +9,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.codec import json
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicy
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
-from sampan.apiserver.admission.metrics import AdmissionMetrics
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework.metrics import AdmissionMetrics
+from sampan.apiserver.admission.framework.predicates import is_exempt
+from sampan.apiserver.admission.framework.versioned_object import VersionedObjects
 from sampan.apiserver.admission.policies.definitions import (
     BoundPolicy,
     CompiledBinding,
     PolicyDefinitions,
     compiled_or_error,
 )
-from sampan.apiserver.admission.policies.evaluation import PolicyEvaluation, PolicyRequest
-from sampan.apiserver.admission.policies.params import ParamsError, params_of
-from sampan.apiserver.admission.predicates import is_exempt
-from sampan.apiserver.admission.versioned_object import VersionedObjects
+from sampan.apiserver.admission.policies.evaluation import ParamsError, PolicyEvaluation, PolicyRequest, params_of
 from sampan.machinery import errors
 from sampan.machinery.apply.atoms import Atom, of_kind
 from sampan.machinery.apply.merge import merge

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sampan.api.resource import Resource
+from sampan.api.resources.resource import Resource
 from sampan.api.types.admissionregistration_v1 import ValidatingAdmissionPolicy, Validation
-from sampan.apiserver.admission.contract import AdmissionAttributes, Operation
-from sampan.apiserver.admission.metrics import Action, AdmissionMetrics
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework.metrics import Action, AdmissionMetrics
+from sampan.apiserver.admission.framework.predicates import is_exempt
 from sampan.apiserver.admission.policies.definitions import (
     BoundPolicy,
     CompiledBinding,
     PolicyDefinitions,
     compiled_or_error,
 )
-from sampan.apiserver.admission.policies.evaluation import PolicyEvaluation, PolicyRequest
-from sampan.apiserver.admission.policies.params import ParamsError, params_of
-from sampan.apiserver.admission.predicates import is_exempt
+from sampan.apiserver.admission.policies.evaluation import ParamsError, PolicyEvaluation, PolicyRequest, params_of
 from sampan.machinery import errors
 from sampan.machinery.cel.admission import compile_condition, policy_environment, validating_compiler
 from sampan.machinery.cel.errors import CelError

@@ -1,11 +1,10 @@
 """Admission webhooks: MutatingAdmissionWebhook and ValidatingAdmissionWebhook.
 
 `configurations` compiles the webhook configurations of the cluster, `review` builds an AdmissionReview and checks the
-response, `caller` calls one webhook, `mutation` and `validation` call them all. The counterpart is
+response, `caller` calls one webhook, `plugins` has the plug-ins, which call them all. The counterpart is
 `k8s.io/apiserver/pkg/admission/plugin/webhook`.
 """
 
-from sampan.apiserver.admission.webhooks.mutation import MutatingAdmissionWebhook
-from sampan.apiserver.admission.webhooks.validation import ValidatingAdmissionWebhook
+from sampan.apiserver.admission.webhooks.plugins import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
 
 __all__ = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"]

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any
 
 from sampan.api.codec import json
-from sampan.api.resource import GroupVersionKind, Resource
-from sampan.apiserver.admission.contract import AdmissionAttributes
-from sampan.apiserver.admission.expressions import RequestExpressions, conditions_match
-from sampan.apiserver.admission.metrics import AdmissionMetrics, AdmissionType, ErrorType
-from sampan.apiserver.admission.predicates import matched_version
-from sampan.apiserver.admission.versioned_object import VersionedObjects
+from sampan.api.resources.resource import GroupVersionKind, Resource
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes
+from sampan.apiserver.admission.framework.expressions import RequestExpressions, conditions_match
+from sampan.apiserver.admission.framework.metrics import AdmissionMetrics, AdmissionType, ErrorType
+from sampan.apiserver.admission.framework.predicates import matched_version
+from sampan.apiserver.admission.framework.versioned_object import VersionedObjects
 from sampan.apiserver.admission.webhooks.configurations import CompiledWebhook
 from sampan.apiserver.admission.webhooks.review import (
     InvalidReview,
@@ -27,7 +27,7 @@ from sampan.apiserver.admission.webhooks.review import (
 )
 from sampan.apiserver.webhooks.client import WebhookFailed
 from sampan.machinery import errors
-from sampan.machinery.step_parts import WEBHOOK, current_parts
+from sampan.machinery.telemetry.flight_recorder import WEBHOOK, current_parts
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.types.admissionregistration_v1 import MutatingWebhook, ValidatingWebhook
-from sampan.apiserver.admission.expressions import WORKER
-from sampan.apiserver.admission.predicates import Selectors
+from sampan.apiserver.admission.framework.expressions import WORKER
+from sampan.apiserver.admission.framework.predicates import Selectors
 from sampan.machinery.cel.errors import CelError
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from sampan.api.codec import json
-from sampan.api.resource import GroupVersionKind, Resource
-from sampan.apiserver.admission.contract import AdmissionAttributes
-from sampan.apiserver.admission.versioned_object import VersionedObjects
+from sampan.api.resources.resource import GroupVersionKind, Resource
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes
+from sampan.apiserver.admission.framework.versioned_object import VersionedObjects
 from sampan.apiserver.request.call import UserInfo
 
 GROUP = "admission.k8s.io"

@@ -2,22 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from sampan.api import limits
-from sampan.apiserver.authn.authenticator import AuthenticationResponse
+from sampan.api.go_compat import gotext
+from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.jwt_keys import issuer_of
 from sampan.apiserver.authn.oidc import claim_mapping
 from sampan.apiserver.authn.oidc.claim_mapping import Claims
-from sampan.apiserver.authn.oidc.distributed_claims import DistributedGroups
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
 from sampan.apiserver.authn.oidc.keys import IssuerKeys, verified
 from sampan.apiserver.request.call import UserInfo
+from sampan.machinery import errors
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST, BudgetExceeded, CostBudget
+from sampan.machinery.client.access import Access
+from sampan.machinery.client.transport import ConnectionFailed, Request
 from sampan.machinery.clock import Clock
 from sampan.machinery.lru_cache import LruCache
 from sampan.machinery.worker_thread import WorkerThread
+
+_NAMES, _SOURCES = "_claim_names", "_claim_sources"
+_TIMEOUT_S = 30.0
+_MOST_ISSUERS = 64
+
+
+class DistributedGroups:
+    """Distributed group claims: the token refers to an endpoint (OpenID Connect Core 1.0, 5.6.2), from which another
+    token with the groups is fetched."""
+
+    def __init__(self, *, issuer: JwtIssuer, clock: Clock) -> None:
+        self._issuer, self._claim, self._clock = issuer, issuer.groups_claim, clock
+        self._keys: dict[str, tuple[JwtIssuer, IssuerKeys]] = {}
+
+    async def expand(self, claims: dict[str, Any]) -> dict[str, Any]:
+        """Return the claims, with the groups resolved if they are distributed."""
+        try:
+            source = source_of(claims, self._claim) if self._claim else None
+            if source is None:
+                return claims
+            return {**claims, self._claim: await self._fetched(source)}
+        except TokenError as error:
+            raise TokenError(f"oidc: could not expand distributed claims: {error}") from None
+
+    async def _fetched(self, source: Mapping[str, Any]) -> Any:
+        url, claim = str(source["endpoint"]), self._claim
+        token = await self._token(url, str(source.get("access_token") or ""))
+        issuer, keys = self._signer(issuer_of(token), url)
+        claims = await verified(token, issuer, keys)
+        claim_mapping.check(claims, issuer, self._clock.now())
+        if claim not in claims:
+            message = f"jwt returned by distributed claim endpoint {gotext.quote(url)} did not contain claim: {claim}"
+            raise TokenError(message)
+        return claims[claim]
+
+    def _signer(self, url: str, endpoint: str) -> tuple[JwtIssuer, IssuerKeys]:
+        """Return the issuer and keys of the fetched token. Any issuer that it names is trusted, because the original
+        issuer vouches for the endpoint."""
+        if not url:
+            claim = gotext.quote(self._claim)
+            raise TokenError(f"getting untrusted issuer from endpoint {endpoint} failed for claim {claim}")
+        if url not in self._keys:
+            if len(self._keys) >= _MOST_ISSUERS:
+                self._keys.clear()
+            issuer = replace(self._issuer, url=url, discovery_url="")
+            self._keys[url] = issuer, IssuerKeys(issuer=issuer, clock=self._clock)
+        return self._keys[url]
+
+    async def _token(self, url: str, access_token: str) -> str:
+        from sampan.machinery.client.http import HttpTransport
+
+        access = Access(server=url, ca_pem=self._issuer.ca_pem, token=access_token)
+        try:
+            async with asyncio.timeout(_TIMEOUT_S), HttpTransport(access) as transport:
+                response = await transport.send(Request(method="GET", path="", headers={}))
+                return response.body().decode("ascii", "replace").strip()
+        except (ConnectionFailed, errors.ApiError, TimeoutError, ValueError) as error:
+            reason = str(error) or "timeout"
+            raise TokenError(f"while getting distributed claim {gotext.quote(self._claim)}: {reason}") from None
+
+
+def source_of(claims: Mapping[str, Any], claim: str) -> Mapping[str, Any] | None:
+    """Return the source of a distributed claim; None if the claim is in the token or in no source."""
+    if claim in claims or _NAMES not in claims:
+        return None
+    names, sources = claims[_NAMES], claims.get(_SOURCES)
+    if not isinstance(names, Mapping):
+        raise TokenError("oidc: error parsing distributed claim names: want an object")
+    if sources is None:
+        raise TokenError("oidc: no claim sources")
+    if not isinstance(sources, Mapping):
+        raise TokenError("oidc: could not parse claim sources: want an object")
+    if claim not in names:
+        return None
+    name = names[claim]
+    source = sources.get(name) if isinstance(name, str) else None
+    if not isinstance(source, Mapping):
+        raise TokenError(f"id token _claim_names contained a source {name} missing in _claims_sources")
+    return source if source.get("endpoint") else None
+
 
 _KEPT_S = 10
 _MOST_KEPT = 10_000

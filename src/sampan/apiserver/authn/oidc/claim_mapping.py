@@ -9,9 +9,8 @@ from sampan.api.go_compat import gotext
 from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.oidc import expressions
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
-from sampan.apiserver.authn.user_names import authenticated_groups
 from sampan.apiserver.authz.rbac.policy_rules import quoted
-from sampan.apiserver.request.call import UserInfo
+from sampan.apiserver.request.call import UserInfo, authenticated_groups
 from sampan.machinery.cel.cost_budget import CostBudget
 
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sampan.api import openapi, schemas
-from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.resources.resource import GroupVersionKind, Resource
+from sampan.api.schema import openapi, schemas
 from sampan.api.scheme import Scheme, type_for
 from sampan.apiserver import descriptions
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sampan.api.resource import Resource
-from sampan.api.resources import OPTIONAL, SERVED
-from sampan.api.retired import RETIRED
+from sampan.api.resources.resource import Resource
+from sampan.api.resources.retired import RETIRED
+from sampan.api.resources.table import OPTIONAL, SERVED
 from sampan.apiserver.nonresource.openapi.components import META, Definitions, Parameter
 from sampan.apiserver.nonresource.openapi.operations import TEXT, Operation, Operations, PathItem, single, title_and_tag
 from sampan.apiserver.nonresource.server_info import MAJOR, MINOR
@@ -26,7 +26,7 @@ SHARED_VERSIONS: list[tuple[str, str]] = sorted(
 kube-apiserver's own scheme knows."""
 CUSTOM_INFO = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
 _PREFIX = "#/components/schemas/"
-_SECURITY = {
+SECURITY_SCHEMES = {
     "BearerToken": {
         "description": "Bearer Token authentication",
         "in": "header",
@@ -140,7 +140,7 @@ def document(contents: OpenApiContents, name: str) -> dict[str, Any]:
     versions = SHARED_VERSIONS if is_custom else contents.versions(name)
     components: dict[str, Any] = {"schemas": contents.definitions.closure(used(items), versions)}
     if not is_custom:
-        components["securitySchemes"] = _SECURITY
+        components["securitySchemes"] = SECURITY_SCHEMES
     return {
         "openapi": "3.0.0",
         "info": CUSTOM_INFO if is_custom else INFO,

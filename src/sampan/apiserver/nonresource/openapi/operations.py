@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sampan.api.resource import GroupVersionKind, Resource, Subresource
+from sampan.api.resources.resource import GroupVersionKind, Resource, Subresource
 from sampan.apiserver.nonresource.openapi import components
 from sampan.apiserver.nonresource.openapi.components import NAME, NAMESPACE, PATH_BEYOND, PRETTY, Parameter
 from sampan.apiserver.request.negotiation import CUSTOM_FORMS, OBJECT_MEDIA_TYPES, STREAM_MEDIA_TYPES

@@ -12,7 +12,14 @@ import msgspec
 
 from sampan.api.codec.protobuf.wire import BYTES, VARINT, delimited, tag_bytes, varint
 from sampan.apiserver.nonresource.openapi.components import Parameter
-from sampan.apiserver.nonresource.openapi.documents import INFO, OpenApiContents, extensions, hoisted, used
+from sampan.apiserver.nonresource.openapi.documents import (
+    INFO,
+    SECURITY_SCHEMES,
+    OpenApiContents,
+    extensions,
+    hoisted,
+    used,
+)
 from sampan.apiserver.nonresource.openapi.operations import TEXT, Operation, PathItem
 
 _KINDS = "x-kubernetes-group-version-kind"
@@ -27,14 +34,6 @@ _KEPT_OF_CUSTOM = _KEPT | {
 _TYPED = frozenset({"type", "format", "items", "properties", "additionalProperties", "required"})
 _LOOKED_AT = frozenset({"dryRun", "fieldValidation"})
 """Parameters that clients search for in operations without following references."""
-_SECURITY = {
-    "BearerToken": {
-        "description": "Bearer Token authentication",
-        "in": "header",
-        "name": "authorization",
-        "type": "apiKey",
-    }
-}
 
 
 def document(contents: OpenApiContents) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def document(contents: OpenApiContents) -> dict[str, Any]:
             for name, schema in schemas.items()
         },
         "parameters": dict(sorted(shared.items())),
-        "securityDefinitions": _SECURITY,
+        "securityDefinitions": SECURITY_SCHEMES,
         "security": [{"BearerToken": []}],
     }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.label_selector import selector_errors
+from sampan.api.selectors.label_selector import selector_errors
 from sampan.api.types.admissionregistration_v1 import (
     MatchCondition,
     MatchResources,

@@ -8,7 +8,7 @@ from typing import Any
 from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
-from sampan.api.label_selector import selector_errors
+from sampan.api.selectors.label_selector import selector_errors
 from sampan.api.types.admissionregistration_v1 import (
     MatchResources,
     MutatingAdmissionPolicyBinding,
@@ -168,20 +168,7 @@ def _parameters(binding: Binding, now: float) -> str:
         return cells.UNSET
     if reference.name:
         return f"{reference.namespace or '*'}/{reference.name}"
-    return _go_selector(reference) if reference.selector is not None else cells.UNSET
-
-
-def _go_selector(reference: ParamRef) -> str:
-    """Return the selector as Go prints it."""
-    selector = reference.selector
-    assert selector is not None
-    labels = "".join(f"{key}: {value}," for key, value in sorted(selector.matchLabels.items()))
-    expressions = "".join(
-        f"LabelSelectorRequirement{{Key:{term.key},Operator:{term.operator},Values:{gotext.value(list(term.values))},}},"
-        for term in selector.matchExpressions
-    )
-    start = f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}}"
-    return f"{start},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    return gotext.label_selector(reference.selector) if reference.selector is not None else cells.UNSET
 
 
 class PolicyBindingStrategy(Strategy):

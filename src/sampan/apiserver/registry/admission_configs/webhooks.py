@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from sampan.api import domains, names
+from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.label_selector import selector_errors
+from sampan.api.selectors.label_selector import selector_errors
 from sampan.api.types.admissionregistration_v1 import (
     MutatingWebhook,
     MutatingWebhookConfiguration,
@@ -202,7 +202,7 @@ def _validate_webhooks(hooks: Sequence[Hook], old: Sequence[Hook] | None) -> Fie
 
 
 def _validate_webhook(hook: Hook, at: str, effects: Sequence[str], allow_bad_values: bool) -> FieldErrors:
-    yield from domains.fully_qualified_name(hook.name, f"{at}.name")
+    yield from names.fully_qualified_name(hook.name, f"{at}.name")
     for index, rule in enumerate(hook.rules):
         yield from validate_rule_with_operations(rule, f"{at}.rules[{index}]")
     yield from validate_optional_one_of(hook.failurePolicy, FAILURE_POLICIES, f"{at}.failurePolicy")

@@ -13,9 +13,9 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sampan.api import times
 from sampan.api.types.core_v1 import Service
 from sampan.api.types.networking_v1 import IPAddress
+from sampan.api.values import times
 from sampan.apiserver.registry.allocation.addresses import GROUP, MANAGER, MANAGER_LABEL
 from sampan.apiserver.registry.allocation.node_ports import PortBitmap
 from sampan.apiserver.registry.allocation.ranges import AllocationError

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import shown
 from sampan.api.limits import CUSTOM_RULE_ESTIMATE, CUSTOM_SCHEMA_ESTIMATE, REQUEST_BODY_BYTES
-from sampan.api.schema import from_openapi
+from sampan.api.schema.tree import from_openapi
 from sampan.api.types.apiextensions_v1 import ValidationRule
 from sampan.apiserver.registry.custom.rules import CheckedRule, RuleScope
 from sampan.apiserver.registry.validation import FieldErrors

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sampan.api import limits
-from sampan.api.codec import fields
+from sampan.api.codec import custom
 from sampan.api.codec import json as json_codec
 from sampan.api.field_errors import FieldError
-from sampan.api.schema import copy_value, from_openapi
+from sampan.api.schema.tree import copy_value, from_openapi
 from sampan.api.types.apiextensions_v1 import CustomResourceValidation
 from sampan.apiserver.registry.crd.expressions import RuleCosts, validate_expressions, validate_rule_fields
 from sampan.apiserver.registry.crd.structural import depth_of, is_convertible, is_plain_scalar, validate_structural
-from sampan.apiserver.registry.custom.list_types import validate_embedded
+from sampan.apiserver.registry.custom.custom_schema import validate_embedded
 from sampan.apiserver.registry.custom.rules import RuleValidator
 from sampan.apiserver.registry.custom.schema_validator import SchemaValidator
 from sampan.apiserver.registry.validation import FieldErrors
@@ -94,7 +94,7 @@ def _validate_defaults(source: Source, at: str) -> FieldErrors:
 def _validate_default(source: Source, at: str) -> FieldErrors:
     default, tree = source["default"], from_openapi(source)
     pruned = copy_value(default)
-    if fields.prune(pruned, tree, is_object=tree.embedded):
+    if custom.prune(pruned, tree, is_object=tree.embedded):
         yield FieldError.invalid(at, default, "must not have unknown fields")
     embedded = list(validate_embedded({"": default}, from_openapi({"type": "object", "properties": {"": source}})))
     if embedded:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Final
 
-from sampan.api import addresses, durations, names
+from sampan.api import addresses, names
+from sampan.api.values import durations
 
 _DATE_TIME: Final = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})")
 _UUID: Final = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?([0-9a-f])[0-9a-f]{3}-?([0-9a-f])[0-9a-f]{3}-?[0-9a-f]{12}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from sampan.machinery.metrics import LabelNames, Metrics
+from sampan.machinery.telemetry.metrics import LabelNames, Metrics
 
 RegenerationReason = Literal["add", "update", "remove"]
 CALL_FAILURE: Final = "conversion_webhook_call_failure"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sampan.api.field_errors import OMITTED, FieldError
 from sampan.api.limits import CEL_COST, CUSTOM_RULES_COST
-from sampan.api.schema import Schema
+from sampan.api.schema.tree import Schema
 from sampan.apiserver.registry.custom.schema_validator import items_by_key, key_of_item
 from sampan.apiserver.registry.custom.value_checks import UNCORRELATED, is_same
 from sampan.machinery.cel import CelError, CompileError, CostLimitExceeded

@@ -13,9 +13,9 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
-from sampan.api.codec import fields
+from sampan.api.codec import custom
 from sampan.api.codec import json as json_codec
-from sampan.api.schema import SchemaSource
+from sampan.api.schema.tree import SchemaSource
 from sampan.storage.backend import (
     Backend,
     Batch,
@@ -124,8 +124,8 @@ class StoredVersion:
 
     def _completed(self, decoded: Value, source: bytes) -> bytes:
         tree = self._schema.tree
-        fields.prune(decoded, tree)
-        fields.apply_defaults(decoded, tree)
+        custom.prune(decoded, tree)
+        custom.apply_defaults(decoded, tree)
         encoded = json_codec.encode(_in_order(decoded))
         return source if encoded == source else encoded
 

@@ -6,7 +6,6 @@ from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
 from sampan.api.limits import DEVICE_SELECTOR_BYTES
-from sampan.api.scalars import RawJSON
 from sampan.api.types.resource_v1 import (
     DeviceAllocationConfiguration,
     DeviceClaim,
@@ -19,6 +18,7 @@ from sampan.api.types.resource_v1 import (
     ExactDeviceRequest,
     OpaqueDeviceConfiguration,
 )
+from sampan.api.values.scalars import RawJSON
 from sampan.apiserver.registry.devices.names import (
     itself,
     validate_device_toleration,

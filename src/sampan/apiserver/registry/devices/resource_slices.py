@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import shown
-from sampan.api.quantity import Quantity, parse
 from sampan.api.types.resource_v1 import (
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
@@ -19,6 +18,7 @@ from sampan.api.types.resource_v1 import (
     ResourcePool,
     ResourceSliceSpec,
 )
+from sampan.api.values.quantity import Quantity, parse
 from sampan.apiserver.registry.devices.claim_status import validate_binding_conditions
 from sampan.apiserver.registry.devices.names import (
     LONGEST_KEY,

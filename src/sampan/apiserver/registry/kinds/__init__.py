@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
-from sampan.api.resources import OPTIONAL, SERVED
+from sampan.api.resources.table import OPTIONAL, SERVED
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 
 _SAME_PLURAL = {("events.k8s.io", "events"): "events_v1"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.field_errors import FieldError, joined
-from sampan.api.resource import GroupVersionKind
+from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.semantics.pods import set_pod_condition
 from sampan.api.types.core_v1 import Binding, Pod
 from sampan.apiserver.registry import preconditions

@@ -6,7 +6,7 @@ Updates of the object change only its metadata; `approval` approves or denies, `
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from sampan.api import ages, names
+from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import difference, shown
 from sampan.api.types.certificates_v1 import (
@@ -15,6 +15,7 @@ from sampan.api.types.certificates_v1 import (
     CertificateSigningRequestSpec,
     CertificateSigningRequestStatus,
 )
+from sampan.api.values import ages
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.certificate_rules import find_certificate_error, find_request_error, validate_signer_name
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy

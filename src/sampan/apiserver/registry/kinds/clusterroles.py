@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
-from sampan.api.label_selector import selector_errors
+from sampan.api.selectors.label_selector import selector_errors
 from sampan.api.types.rbac_v1 import ClusterRole
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.rbac_rules import RbacStrategy, validate_policy_rules

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
-from sampan.api.scalars import RawJSON
 from sampan.api.types.apps_v1 import ControllerRevision
+from sampan.api.values.scalars import RawJSON
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import validate_non_negative

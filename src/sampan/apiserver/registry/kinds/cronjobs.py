@@ -2,17 +2,18 @@
 
 from collections.abc import Iterable, Iterator
 
-from sampan.api import ages, cron, names
+from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.batch_v1 import CronJob, CronJobSpec, JobTemplateSpec
 from sampan.api.types.core_v1 import Container, PodTemplateSpec
+from sampan.api.values import ages, cron
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.jobs.spec import validate_job_spec
 from sampan.apiserver.registry.kinds.jobs.strategy import default_job_template, size_warnings
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_non_negative, validate_one_of
-from sampan.apiserver.registry.workloads.templates import TemplateStrategy, container_columns, update_options
+from sampan.apiserver.registry.workloads import TemplateStrategy, container_columns, update_options
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
-from sampan.api.label_selector import selector_errors
-from sampan.api.quantity import parse
+from sampan.api.selectors.label_selector import selector_errors
 from sampan.api.types.storage_v1 import CSIStorageCapacity
+from sampan.api.values.quantity import parse
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
 from sampan.apiserver.registry.strategy import Column, Context, Strategy

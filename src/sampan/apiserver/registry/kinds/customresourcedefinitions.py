@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from sampan.api import times
 from sampan.api.field_errors import FieldError
 from sampan.api.types.apiextensions_v1 import (
     CustomResourceConversion,
@@ -11,6 +10,7 @@ from sampan.api.types.apiextensions_v1 import (
     CustomResourceDefinitionSpec,
     CustomResourceDefinitionStatus,
 )
+from sampan.api.values import times
 from sampan.apiserver.registry import deletion
 from sampan.apiserver.registry.admission_configs.webhooks import DEFAULT_PORT
 from sampan.apiserver.registry.behaviour import ResourceBehaviour

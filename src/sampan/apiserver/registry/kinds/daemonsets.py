@@ -12,14 +12,23 @@ from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, P
 from sampan.apiserver.registry.podspec.warnings import warnings_for
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_non_negative
-from sampan.apiserver.registry.workloads import validation
-from sampan.apiserver.registry.workloads.templates import (
+from sampan.apiserver.registry.workloads import (
     SELECTOR,
     TemplateStrategy,
     container_columns,
     count,
+    is_zero,
     number_annotation,
+    parse_selector,
     update_options,
+    validate_at_most_100_percent,
+    validate_collision_count,
+    validate_immutable_selector,
+    validate_int_or_percent,
+    validate_non_empty_selector,
+    validate_non_negative_counts,
+    validate_selector,
+    validate_selector_matches_template,
     validate_template_never_completes,
 )
 from sampan.apiserver.tables import cells
@@ -71,7 +80,7 @@ class DaemonSetStrategy(TemplateStrategy):
         _count_template(obj, _template_generation(old) + is_changed)
 
     def validate_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> Iterable[FieldError]:
-        yield from validation.validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
+        yield from validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
         yield from _validate_spec(obj.spec, update_options(old.spec.template), old)
 
     def warnings(self, ctx: Context, obj: DaemonSet, old: DaemonSet | None) -> Iterable[str]:
@@ -89,8 +98,8 @@ class DaemonSetStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> Iterable[FieldError]:
         scheduled = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
         updated = ("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable")
-        yield from validation.validate_non_negative_counts(obj.status, (*scheduled, *updated, "collisionCount"))
-        yield from validation.validate_collision_count(obj.status, old.status)
+        yield from validate_non_negative_counts(obj.status, (*scheduled, *updated, "collisionCount"))
+        yield from validate_collision_count(obj.status, old.status)
 
 
 def _default_update(strategy: DaemonSetUpdateStrategy) -> None:
@@ -114,12 +123,12 @@ def _count_template(daemon_set: DaemonSet, number: int) -> None:
 
 def _validate_spec(spec: DaemonSetSpec, options: PodValidationOptions, old: DaemonSet | None = None) -> FieldErrors:
     at, before = "spec.template", old.spec.selector if old is not None else None
-    yield from validation.validate_selector(spec.selector, before, "spec.selector")
-    selected = validation.parsed(spec.selector)
+    yield from validate_selector(spec.selector, before, "spec.selector")
+    selected = parse_selector(spec.selector)
     if selected is not None:
-        yield from validation.validate_selector_matches_template(selected, spec.template, at)
+        yield from validate_selector_matches_template(selected, spec.template, at)
     if spec.selector is not None:
-        yield from validation.validate_non_empty_selector(spec.selector, "spec.selector", of="daemonset")
+        yield from validate_non_empty_selector(spec.selector, "spec.selector", of="daemonset")
     yield from validate_pod_template_spec(spec.template, options, at)
     yield from validate_template_never_completes(spec.template, at, of="DaemonSet")
     yield from validate_non_negative(spec.minReadySeconds, "spec.minReadySeconds")
@@ -138,10 +147,10 @@ def _validate_rolling_update(update: RollingUpdateDaemonSet, at: str) -> FieldEr
     missing, more = _amounts(update)
     named = ((missing, f"{at}.maxUnavailable"), (more, f"{at}.maxSurge"))
     for value, path in named:
-        yield from validation.validate_int_or_percent(value, path)
+        yield from validate_int_or_percent(value, path)
     for value, path in named:
-        yield from validation.validate_at_most_100_percent(value, path)
-    may_miss, may_surge = not validation.is_zero(missing), not validation.is_zero(more)
+        yield from validate_at_most_100_percent(value, path)
+    may_miss, may_surge = not is_zero(missing), not is_zero(more)
     if may_miss and may_surge:
         yield FieldError.invalid(f"{at}.maxSurge", more, "may not be set when maxUnavailable is non-zero")
     elif not may_miss and not may_surge:

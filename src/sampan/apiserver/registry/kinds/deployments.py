@@ -14,12 +14,21 @@ from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, P
 from sampan.apiserver.registry.scale import Scaled
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_non_negative
-from sampan.apiserver.registry.workloads import validation
-from sampan.apiserver.registry.workloads.templates import (
+from sampan.apiserver.registry.workloads import (
     TemplateStrategy,
     container_columns,
+    is_zero,
     number_annotation,
+    parse_selector,
+    selector_expression,
     update_options,
+    validate_at_most_100_percent,
+    validate_available_at_most_ready,
+    validate_collision_count,
+    validate_counts_at_most_replicas,
+    validate_immutable_selector,
+    validate_int_or_percent,
+    validate_non_negative_counts,
 )
 from sampan.apiserver.tables.columns import AGE, NAME
 from sampan.machinery.apply import Except
@@ -71,7 +80,7 @@ class DeploymentStrategy(TemplateStrategy):
 
     def validate_update(self, ctx: Context, obj: Deployment, old: Deployment) -> Iterable[FieldError]:
         yield from _validate_deployment(obj, update_options(old.spec.template))
-        yield from validation.validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
+        yield from validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
 
 
 class DeploymentStatusStrategy(StatusStrategy):
@@ -84,12 +93,10 @@ class DeploymentStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: Deployment, old: Deployment) -> Iterable[FieldError]:
         parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
         fields = ("observedGeneration", "replicas", *parts, "unavailableReplicas")
-        yield from validation.validate_non_negative_counts(
-            obj.status, (*fields, "terminatingReplicas", "collisionCount")
-        )
-        yield from validation.validate_counts_at_most_replicas(obj.status, parts)
-        yield from validation.validate_available_at_most_ready(obj.status)
-        yield from validation.validate_collision_count(obj.status, old.status)
+        yield from validate_non_negative_counts(obj.status, (*fields, "terminatingReplicas", "collisionCount"))
+        yield from validate_counts_at_most_replicas(obj.status, parts)
+        yield from validate_available_at_most_ready(obj.status)
+        yield from validate_collision_count(obj.status, old.status)
 
 
 def _default_update(strategy: apps_v1.DeploymentStrategy) -> None:
@@ -128,11 +135,11 @@ def _validate_strategy(strategy: apps_v1.DeploymentStrategy, at: str) -> FieldEr
 
 def _validate_rolling_update(update: RollingUpdateDeployment, at: str) -> FieldErrors:
     missing, more = _amounts(update)
-    yield from validation.validate_int_or_percent(missing, f"{at}.maxUnavailable")
-    yield from validation.validate_int_or_percent(more, f"{at}.maxSurge")
-    if validation.is_zero(missing) and validation.is_zero(more):
+    yield from validate_int_or_percent(missing, f"{at}.maxUnavailable")
+    yield from validate_int_or_percent(more, f"{at}.maxSurge")
+    if is_zero(missing) and is_zero(more):
         yield FieldError.invalid(f"{at}.maxUnavailable", missing, "may not be 0 when `maxSurge` is 0")
-    yield from validation.validate_at_most_100_percent(missing, f"{at}.maxUnavailable")
+    yield from validate_at_most_100_percent(missing, f"{at}.maxUnavailable")
 
 
 def _amounts(update: RollingUpdateDeployment) -> tuple[int | str, int | str]:
@@ -151,12 +158,12 @@ def _internal(strategy: apps_v1.DeploymentStrategy) -> apps_v1.DeploymentStrateg
 
 
 def _selector(deployment: Deployment) -> str:
-    selected = validation.parsed(deployment.spec.selector)
+    selected = parse_selector(deployment.spec.selector)
     return "<invalid>" if selected is None else str(selected)
 
 
 _strategy = DeploymentStrategy()
-_scaled = Scaled(strategy=_strategy, selector=lambda deployment: validation.expression(deployment.spec.selector))
+_scaled = Scaled(strategy=_strategy, selector=lambda deployment: selector_expression(deployment.spec.selector))
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": DeploymentStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
-from sampan.api.resource_names import is_extended
+from sampan.api.names import is_extended_resource
 from sampan.api.types.resource_v1 import DeviceClass, DeviceClassConfiguration
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.claim_spec import (
@@ -33,7 +33,7 @@ class DeviceClassStrategy(Strategy):
         yield from validate_selectors(spec.selectors, "spec.selectors")
         yield from validate_slice(spec.config, MOST_CONFIGURATIONS, _validate_configuration, "spec.config")
         name = spec.extendedResourceName
-        if name is not None and not is_extended(name):
+        if name is not None and not is_extended_resource(name):
             text = "must be a valid extended resource name"
             yield FieldError.invalid("spec.extendedResourceName", name, text)
 

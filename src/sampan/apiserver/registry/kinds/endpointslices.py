@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sampan.api import addresses, domains, names
+from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.discovery_v1 import Endpoint, EndpointHints, EndpointPort, EndpointSlice
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
@@ -121,7 +121,7 @@ def _validate_address(addresses_of_endpoint: Sequence[str], kind: str, at: str) 
     for index, text in enumerate(addresses_of_endpoint):
         path = f"{at}[{index}]"
         if kind == "FQDN":
-            yield from domains.fully_qualified_domain_name(text, path)
+            yield from names.fully_qualified_domain_name(text, path)
         elif kind in ("IPv4", "IPv6"):
             yield from _validate_ip(text, kind, at, path)
 

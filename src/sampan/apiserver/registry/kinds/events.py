@@ -5,9 +5,10 @@ Events without an eventTime are validated by the old rules, others by those of e
 
 from collections.abc import Iterable, Iterator
 
-from sampan.api import ages, names
+from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import Event
+from sampan.api.values import ages
 from sampan.apiserver.registry import deletion
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy

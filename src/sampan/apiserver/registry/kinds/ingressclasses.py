@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sampan.api import domains, names
+from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.networking_v1 import IngressClass, IngressClassParametersReference
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
@@ -10,9 +10,8 @@ from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_label,
-    validate_dns_subdomain,
     validate_immutable,
-    validate_required,
+    validate_typed_reference,
 )
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -34,7 +33,7 @@ class IngressClassStrategy(Strategy):
     def validate_create(self, ctx: Context, obj: IngressClass) -> Iterable[FieldError]:
         if names.size(obj.spec.controller) > _LONGEST:
             yield FieldError.too_long(_CONTROLLER, _LONGEST)
-        yield from domains.domain_prefixed_path(obj.spec.controller, _CONTROLLER)
+        yield from names.domain_prefixed_path(obj.spec.controller, _CONTROLLER)
         if obj.spec.parameters is not None:
             yield from _validate_parameter(obj.spec.parameters)
 
@@ -44,13 +43,7 @@ class IngressClassStrategy(Strategy):
 
 
 def _validate_parameter(parameters: IngressClassParametersReference) -> FieldErrors:
-    if parameters.apiGroup is not None:
-        yield from validate_dns_subdomain(parameters.apiGroup, f"{_PARAMETERS}.apiGroup")
-    for field in ("kind", "name"):
-        value = getattr(parameters, field)
-        yield from validate_required(value, f"{_PARAMETERS}.{field}")
-        for text in names.path_segment(value):
-            yield FieldError.invalid(f"{_PARAMETERS}.{field}", value, text)
+    yield from validate_typed_reference(parameters, _PARAMETERS)
     scope, namespace, at = parameters.scope or "", parameters.namespace, f"{_PARAMETERS}.namespace"
     if scope not in _SCOPES:
         yield FieldError.not_supported(f"{_PARAMETERS}.scope", scope, _SCOPES)

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
-from sampan.api.types.core_v1 import TypedLocalObjectReference
 from sampan.api.types.networking_v1 import (
     HTTPIngressPath,
     Ingress,
@@ -23,6 +22,7 @@ from sampan.apiserver.registry.validation import (
     validate_dns_label,
     validate_dns_subdomain,
     validate_required,
+    validate_typed_reference,
 )
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -153,7 +153,7 @@ def _validate_backend(backend: IngressBackend, at: str) -> FieldErrors:
     if backend.resource is not None and backend.service is not None:
         yield FieldError.invalid(at, "", "cannot set both resource and service backends")
     elif backend.resource is not None:
-        yield from _validate_resource(backend.resource, f"{at}.resource")
+        yield from validate_typed_reference(backend.resource, f"{at}.resource")
     elif backend.service is not None:
         yield from _validate_service(backend.service, at)
     else:
@@ -177,16 +177,6 @@ def _validate_service(service: IngressServiceBackend, at: str) -> FieldErrors:
             yield FieldError.invalid(f"{at}.service.port.number", port.number, text)
     else:
         yield FieldError.required(at, "port name or number is required")
-
-
-def _validate_resource(reference: TypedLocalObjectReference, at: str) -> FieldErrors:
-    if reference.apiGroup is not None:
-        yield from validate_dns_subdomain(reference.apiGroup, f"{at}.apiGroup")
-    for field in ("kind", "name"):
-        value = getattr(reference, field)
-        yield from validate_required(value, f"{at}.{field}")
-        for text in names.path_segment(value):
-            yield FieldError.invalid(f"{at}.{field}", value, text)
 
 
 # -- table columns -----------------------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ import uuid
 from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
-from sampan.api.quantity import Quantity, parse
 from sampan.api.types.core_v1 import LimitRange, LimitRangeItem
+from sampan.api.values.quantity import Quantity, parse
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec import resources
 from sampan.apiserver.registry.podspec.resources import validate_container_resource_name, validate_resource_name

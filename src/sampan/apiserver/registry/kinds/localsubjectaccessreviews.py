@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.authorization_v1 import LocalSubjectAccessReview
+from sampan.apiserver.registry import reviews
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.reviews import access
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
-    return await access.review_access(endpoints, call, _validate_review, access.subject)
+    return await reviews.review_access(endpoints, call, _validate_review, reviews.subject)
 
 
 def _validate_review(access_review: LocalSubjectAccessReview) -> Iterator[FieldError]:
-    yield from access.validate_subject_review(access_review)
-    yield from access.validate_metadata(access_review.metadata, may_have_namespace=True)
-    yield from access.validate_local_review(access_review)
+    yield from reviews.validate_subject_review(access_review)
+    yield from reviews.validate_metadata(access_review.metadata, may_have_namespace=True)
+    yield from reviews.validate_local_review(access_review)
 
 
 BEHAVIOUR = ResourceBehaviour(handlers={"": review})

@@ -6,9 +6,10 @@ last finalizer of its spec, after the content of the namespace is deleted.
 
 from collections.abc import Iterable, Iterator
 
-from sampan.api import names, times
+from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import Namespace, NamespaceStatus
+from sampan.api.values import times
 from sampan.apiserver.registry import deletion
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
-from sampan.api.label_selector import selector_errors
+from sampan.api.selectors.label_selector import selector_errors
 from sampan.api.types.networking_v1 import (
     IPBlock,
     NetworkPolicy,

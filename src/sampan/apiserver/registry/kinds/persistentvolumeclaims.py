@@ -7,9 +7,8 @@ import msgspec
 from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import difference
-from sampan.api.label_selector import selector_errors
-from sampan.api.quantity import Quantity, parse
-from sampan.api.resource_names import is_native
+from sampan.api.names import is_native_resource
+from sampan.api.selectors.label_selector import selector_errors
 from sampan.api.types.core_v1 import (
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
@@ -18,6 +17,7 @@ from sampan.api.types.core_v1 import (
     TypedObjectReference,
     VolumeResourceRequirements,
 )
+from sampan.api.values.quantity import Quantity, parse
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.resources import round_up
 from sampan.apiserver.registry.podspec.volumes.volume_claims import validate_claim_spec
@@ -216,7 +216,7 @@ def _validate_resource_name(name: str, at: str) -> FieldErrors:
     messages = names.qualified_name(name)
     for text in messages:
         yield FieldError.invalid(at, name, text)
-    if not messages and is_native(name) and name != _STORAGE:
+    if not messages and is_native_resource(name) and name != _STORAGE:
         yield FieldError.not_supported(at, name, [_STORAGE])
 
 

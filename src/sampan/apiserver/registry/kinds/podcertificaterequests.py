@@ -4,7 +4,7 @@ In kube-apiserver the main path declares no reset fields, and the path of the st
 the metadata too.
 """
 
-from sampan.apiserver.registry.generic import GenericStrategy, status_behaviour
+from sampan.apiserver.registry.behaviour import GenericStrategy, status_behaviour
 from sampan.machinery.apply import Everything, Except
 
 BEHAVIOUR = status_behaviour(

@@ -10,8 +10,12 @@ from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetS
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_conditions, validate_optional_one_of
-from sampan.apiserver.registry.workloads import validation
-from sampan.apiserver.registry.workloads.validation import validate_non_negative_counts, validate_selector
+from sampan.apiserver.registry.workloads import (
+    validate_at_most_100_percent,
+    validate_int_or_percent,
+    validate_non_negative_counts,
+    validate_selector,
+)
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
@@ -82,8 +86,8 @@ def _validate_spec(spec: PodDisruptionBudgetSpec, old: PodDisruptionBudgetSpec |
         yield FieldError.invalid("spec", shown(spec), "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
         if (value := getattr(spec, field)) is not None:
-            yield from validation.validate_int_or_percent(value, f"spec.{field}")
-            yield from validation.validate_at_most_100_percent(value, f"spec.{field}")
+            yield from validate_int_or_percent(value, f"spec.{field}")
+            yield from validate_at_most_100_percent(value, f"spec.{field}")
     yield from validate_selector(spec.selector, old.selector if old is not None else None, "spec.selector")
     yield from validate_optional_one_of(spec.unhealthyPodEvictionPolicy, _POLICIES, "spec.unhealthyPodEvictionPolicy")
 

@@ -1,5 +1,5 @@
 """PodGroup: pods that are scheduled together."""
 
-from sampan.apiserver.registry.generic import GenericStrategy, status_behaviour
+from sampan.apiserver.registry.behaviour import GenericStrategy, status_behaviour
 
 BEHAVIOUR = status_behaviour(GenericStrategy(has_status=True), keeps_metadata=True)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
+from sampan.api.field_errors import FieldError
 from sampan.api.types.scheduling_v1 import PriorityClass
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
-from sampan.machinery.errors import FieldError, forbidden
+from sampan.machinery.errors import forbidden
 
 HIGHEST_OF_USERS = 1_000_000_000
 SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

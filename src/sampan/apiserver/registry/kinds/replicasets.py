@@ -13,13 +13,20 @@ from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, P
 from sampan.apiserver.registry.scale import Scaled
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_non_negative
-from sampan.apiserver.registry.workloads import validation
-from sampan.apiserver.registry.workloads.templates import (
+from sampan.apiserver.registry.workloads import (
     SELECTOR,
     TemplateStrategy,
     container_columns,
     count,
+    parse_selector,
+    selector_expression,
     update_options,
+    validate_available_at_most_ready,
+    validate_counts_at_most_replicas,
+    validate_immutable_selector,
+    validate_non_negative_counts,
+    validate_required_selector,
+    validate_selector_matches_template,
     validate_template_never_completes,
 )
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -48,16 +55,16 @@ class ReplicaSetStrategy(TemplateStrategy):
 
     def validate_update(self, ctx: Context, obj: ReplicaSet, old: ReplicaSet) -> Iterable[FieldError]:
         yield from _validate_spec(obj.spec, update_options(old.spec.template))
-        yield from validation.validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
+        yield from validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
 
 
 class ReplicaSetStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: ReplicaSet, old: ReplicaSet) -> Iterable[FieldError]:
         parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
         fields = ("replicas", *parts, "observedGeneration", "terminatingReplicas")
-        yield from validation.validate_non_negative_counts(obj.status, fields)
-        yield from validation.validate_counts_at_most_replicas(obj.status, parts)
-        yield from validation.validate_available_at_most_ready(obj.status)
+        yield from validate_non_negative_counts(obj.status, fields)
+        yield from validate_counts_at_most_replicas(obj.status, parts)
+        yield from validate_available_at_most_ready(obj.status)
 
 
 def _validate_spec(spec: ReplicaSetSpec, options: PodValidationOptions) -> FieldErrors:
@@ -71,18 +78,18 @@ def validate_selector_and_template(
 ) -> FieldErrors:
     """Yield the errors of selector and template, which Deployments have with the same messages."""
     at = "spec.template"
-    yield from validation.validate_required_selector(selector, "spec.selector", of="deployment")
-    selected = validation.parsed(selector)
+    yield from validate_required_selector(selector, "spec.selector", of="deployment")
+    selected = parse_selector(selector)
     if selected is None:
         yield FieldError.invalid("spec.selector", selector, "invalid label selector")
         return
-    yield from validation.validate_selector_matches_template(selected, template, at)
+    yield from validate_selector_matches_template(selected, template, at)
     yield from validate_pod_template_spec(template, options, at)
     yield from validate_template_never_completes(template, at, of="ReplicaSet")
 
 
 _strategy = ReplicaSetStrategy()
-_scaled = Scaled(strategy=_strategy, selector=lambda replica_set: validation.expression(replica_set.spec.selector))
+_scaled = Scaled(strategy=_strategy, selector=lambda replica_set: selector_expression(replica_set.spec.selector))
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": ReplicaSetStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

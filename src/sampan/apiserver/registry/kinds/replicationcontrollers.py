@@ -12,15 +12,14 @@ from sampan.api.types.core_v1 import (
     ReplicationControllerStatus,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.defaults import default_template
-from sampan.apiserver.registry.podspec.disabled_fields import drop_disabled_fields
+from sampan.apiserver.registry.podspec.defaults import default_template, drop_disabled_fields
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import warnings_for
 from sampan.apiserver.registry.scale import Scaled
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_non_negative
-from sampan.apiserver.registry.workloads.templates import container_columns
+from sampan.apiserver.registry.workloads import container_columns
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 

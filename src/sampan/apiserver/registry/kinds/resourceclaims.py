@@ -4,14 +4,18 @@ from collections.abc import Iterable, Sequence
 
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
-from sampan.api.scalars import RawJSON
 from sampan.api.types.base import NO_JSON
 from sampan.api.types.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimStatus
+from sampan.api.values.scalars import RawJSON
 from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.claim_spec import default_claim, default_configurations, validate_claim_spec
-from sampan.apiserver.registry.devices.claim_status import drop_deallocated, validate_claim_status
-from sampan.apiserver.registry.devices.status_permissions import needs_of, validate_status_permissions
+from sampan.apiserver.registry.devices.claim_status import (
+    drop_deallocated,
+    needs_of,
+    validate_claim_status,
+    validate_status_permissions,
+)
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_immutable
 from sampan.apiserver.tables.columns import AGE, NAME

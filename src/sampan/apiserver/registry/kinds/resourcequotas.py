@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import shown
-from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus, ScopeSelector
+from sampan.api.values.quantity import parse
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.resources import round_up, validate_resource_name, validate_resource_quantity
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy

@@ -11,7 +11,7 @@ from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.configmaps import FROZEN, LARGEST, validate_data_keys
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
-from sampan.machinery.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, PemBlock, read_blocks
+from sampan.machinery.pki.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, PemBlock, read_blocks
 
 
 def find_key_pair_error(certificate: bytes, key: bytes) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.authorization_v1 import SelfSubjectAccessReview
+from sampan.apiserver.registry import reviews
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.reviews import access
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
-    return await access.review_access(endpoints, call, _validate_review, lambda spec: call.user)
+    return await reviews.review_access(endpoints, call, _validate_review, lambda spec: call.user)
 
 
 def _validate_review(access_review: SelfSubjectAccessReview) -> Iterator[FieldError]:
-    yield from access.validate_attributes(access_review.spec)
-    yield from access.validate_selectors(access_review.spec.resourceAttributes)
-    yield from access.validate_metadata(access_review.metadata)
+    yield from reviews.validate_attributes(access_review.spec)
+    yield from reviews.validate_selectors(access_review.spec.resourceAttributes)
+    yield from reviews.validate_metadata(access_review.metadata)
 
 
 BEHAVIOUR = ResourceBehaviour(handlers={"": review})

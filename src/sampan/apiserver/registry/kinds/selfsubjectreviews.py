@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sampan.api import times
 from sampan.api.types.authentication_v1 import SelfSubjectReview, SelfSubjectReviewStatus
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import times
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.reviews.access import read_review, review_response, user_info
+from sampan.apiserver.registry.reviews import read_review, review_response, user_info
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints

@@ -13,7 +13,7 @@ from sampan.api.types.authorization_v1 import (
 )
 from sampan.apiserver.authz.authorizer import ResolvedRules
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.reviews.access import read_review, review_response, security_of
+from sampan.apiserver.registry.reviews import read_review, review_response, security_of
 from sampan.machinery import errors
 
 if TYPE_CHECKING:

@@ -28,11 +28,18 @@ from sampan.apiserver.registry.validation import (
     validate_non_negative,
     validate_optional_one_of,
 )
-from sampan.apiserver.registry.workloads import validation
-from sampan.apiserver.registry.workloads.templates import (
+from sampan.apiserver.registry.workloads import (
     TemplateStrategy,
     container_columns,
+    parse_selector,
+    selector_expression,
     update_options,
+    validate_available_at_most_ready,
+    validate_collision_count,
+    validate_counts_at_most_replicas,
+    validate_non_negative_counts,
+    validate_required_selector,
+    validate_selector_matches_template,
     validate_template_never_completes,
 )
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -96,12 +103,12 @@ class StatefulSetStrategy(TemplateStrategy):
 class StatefulSetStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: StatefulSet, old: StatefulSet) -> Iterable[FieldError]:
         parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-        yield from validation.validate_non_negative_counts(
+        yield from validate_non_negative_counts(
             obj.status, ("replicas", *parts, "observedGeneration", "collisionCount")
         )
-        yield from validation.validate_counts_at_most_replicas(obj.status, parts)
-        yield from validation.validate_available_at_most_ready(obj.status, ready="status.readyReplicas")
-        yield from validation.validate_collision_count(obj.status, old.status)
+        yield from validate_counts_at_most_replicas(obj.status, parts)
+        yield from validate_available_at_most_ready(obj.status, ready="status.readyReplicas")
+        yield from validate_collision_count(obj.status, old.status)
 
 
 # -- defaults ----------------------------------------------------------------------------------------------------------
@@ -199,13 +206,13 @@ def _internal(strategy: StatefulSetUpdateStrategy) -> StatefulSetUpdateStrategy:
 
 def _validate_template(spec: StatefulSetSpec, options: PodValidationOptions, checks_template: bool) -> FieldErrors:
     at = "spec.template"
-    yield from validation.validate_required_selector(spec.selector, "spec.selector", of="statefulset")
-    selected = validation.parsed(spec.selector)
+    yield from validate_required_selector(spec.selector, "spec.selector", of="statefulset")
+    selected = parse_selector(spec.selector)
     if selected is None:
         yield FieldError.invalid("spec.selector", spec.selector, "")
     else:
         template = _as_run(spec)
-        yield from validation.validate_selector_matches_template(selected, template, at)
+        yield from validate_selector_matches_template(selected, template, at)
         if checks_template:
             yield from validate_pod_template_spec(template, options, at)
         yield from validate_template_metadata(template, options, at)
@@ -228,7 +235,7 @@ def _volume(name: str) -> Volume:
 
 
 _strategy = StatefulSetStrategy()
-_scaled = Scaled(strategy=_strategy, selector=lambda stateful_set: validation.expression(stateful_set.spec.selector))
+_scaled = Scaled(strategy=_strategy, selector=lambda stateful_set: selector_expression(stateful_set.spec.selector))
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": StatefulSetStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

@@ -10,8 +10,7 @@ from sampan.api.go_compat import gotext
 from sampan.api.go_compat.internal_view import shown
 from sampan.api.semantics.conditions import is_true
 from sampan.api.types.storagemigration_v1beta1 import StorageVersionMigration, StorageVersionMigrationStatus
-from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.generic import GenericStatusStrategy, GenericStrategy
+from sampan.apiserver.registry.behaviour import GenericStatusStrategy, GenericStrategy, ResourceBehaviour
 from sampan.apiserver.registry.strategy import Context
 from sampan.apiserver.registry.validation import (
     FieldErrors,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus
 from sampan.apiserver.authn.authenticator import TokenError, UnionTokenAuthenticator
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.reviews.access import read_review, review_response, security_of, user_info
+from sampan.apiserver.registry.reviews import read_review, review_response, security_of, user_info
 from sampan.machinery import errors
 
 if TYPE_CHECKING:

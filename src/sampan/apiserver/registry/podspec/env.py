@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 
-from sampan.api import names, quantity
+from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import (
@@ -20,6 +20,7 @@ from sampan.api.types.core_v1 import (
     SecretKeySelector,
     Volume,
 )
+from sampan.api.values import quantity
 from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_dns_label,

@@ -7,8 +7,8 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from sampan.api.field_errors import FieldError
-from sampan.api.semantics.pod_qos import qos_class
 from sampan.api.semantics.pod_references import is_mirror_pod
+from sampan.api.semantics.pod_resources import qos_class
 from sampan.api.types.core_v1 import Container, Pod, PodSpec, ResourceRequirements
 from sampan.apiserver.registry.podspec.spec import validate_pod
 from sampan.apiserver.registry.validation import FieldErrors

@@ -7,14 +7,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from sampan.api import names, quantity, resource_names
+from sampan.api import names
 from sampan.api.field_errors import NOT_FOUND, FieldError
 from sampan.api.go_compat.internal_view import shown
-from sampan.api.quantity import Quantity, parse
-from sampan.api.resource_names import HUGE_PAGES, is_extended, is_huge_pages, is_native
+from sampan.api.names import HUGE_PAGES, is_extended_resource, is_huge_pages, is_native_resource
 from sampan.api.semantics import pod_resources
 from sampan.api.semantics.pod_references import CONFIG_MIRROR
 from sampan.api.types.core_v1 import PodResourceClaim, PodSpec, ResourceClaim, ResourceRequirements
+from sampan.api.values import quantity
+from sampan.api.values.quantity import Quantity, parse
 from sampan.apiserver.registry.validation import NEGATIVE, FieldErrors, validate_dns_label
 
 if TYPE_CHECKING:
@@ -72,12 +73,12 @@ def is_divisible(name: str, amount: Quantity) -> bool:
 
 
 def may_overcommit(name: str) -> bool:
-    return is_native(name) and not is_huge_pages(name)
+    return is_native_resource(name) and not is_huge_pages(name)
 
 
 def is_integer_resource(name: str) -> bool:
     """Whether the resource is counted in integers."""
-    return name in _COUNTED or is_extended(name)
+    return name in _COUNTED or is_extended_resource(name)
 
 
 def is_standard(name: str) -> bool:
@@ -104,9 +105,9 @@ def validate_container_resource_name(name: str, at: str) -> FieldErrors:
         return
     yield from validate_resource_name(name, at)
     if "/" not in name:
-        if not resource_names.is_huge_pages(name):
+        if not names.is_huge_pages(name):
             yield FieldError.invalid(at, name, "must be a standard resource for containers")
-    elif not resource_names.is_native(name) and not resource_names.is_extended(name):
+    elif not names.is_native_resource(name) and not names.is_extended_resource(name):
         yield FieldError.invalid(at, name, "doesn't follow extended resource name standard")
 
 
@@ -121,7 +122,7 @@ def validate_resource_name(name: str, at: str) -> FieldErrors:
 def _validate_pod_resource_name(name: str, at: str) -> FieldErrors:
     errors = list(validate_resource_name(name, at))
     yield from errors
-    if not errors and not resource_names.is_pod_level(name):
+    if not errors and not names.is_pod_level_resource(name):
         yield FieldError.not_supported(at, name, ("cpu", "hugepages-", "memory"))
 
 
@@ -160,7 +161,7 @@ def validate_resource_requirements(
 
 
 def _validate_huge_pages_have_cpu_or_memory(resource_names_set: Collection[str], at: str) -> FieldErrors:
-    if any(map(resource_names.is_huge_pages, resource_names_set)) and _COMPUTE.isdisjoint(resource_names_set):
+    if any(map(names.is_huge_pages, resource_names_set)) and _COMPUTE.isdisjoint(resource_names_set):
         yield FieldError.forbidden(at, "HugePages require cpu or memory")
 
 
@@ -169,7 +170,7 @@ def _validate_resource_amount(
 ) -> FieldErrors:
     yield from validate_resource_name(name, at)
     yield from validate_quantity(name, amount, at)
-    if resource_names.is_huge_pages(name) and not is_divisible(name, amount) and not options.uneven_huge_pages:
+    if names.is_huge_pages(name) and not is_divisible(name, amount) and not options.uneven_huge_pages:
         yield FieldError.invalid(at, str(amount), f"{amount} is not positive integer multiple of {name}")
 
 
@@ -254,7 +255,7 @@ def _validate_container_sums(spec: PodSpec, resources: ResourceRequirements, at:
             text = f"must be greater than or equal to aggregate container requests of {total}"
             yield FieldError.invalid(f"{at}.requests[{name}]", resources.requests[name], text)
     for name, total in sorted(pod_resources.pod_limits(spec).items()):
-        if resource_names.is_huge_pages(name) and name in resources.limits and total > parse(resources.limits[name]):
+        if names.is_huge_pages(name) and name in resources.limits and total > parse(resources.limits[name]):
             text = f"must be greater than or equal to aggregate container limits of {total}"
             yield FieldError.invalid(f"{at}.limits[{name}]", resources.limits[name], text)
 

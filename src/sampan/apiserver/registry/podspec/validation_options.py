@@ -6,10 +6,10 @@ The old object is examined only when a check fails, so a valid object costs noth
 from collections.abc import Mapping
 from functools import cached_property
 
-from sampan.api import resource_names
-from sampan.api.quantity import parse
+from sampan.api import names
 from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import PodSpec
+from sampan.api.values.quantity import parse
 from sampan.apiserver.registry import validation
 from sampan.apiserver.registry.podspec import affinity, resources, security
 from sampan.apiserver.registry.podspec.pod_annotations import has_bad_deletion_cost
@@ -31,7 +31,7 @@ class PodValidationOptions:
     @cached_property
     def uneven_huge_pages(self) -> bool:
         return self._old is not None and any(
-            resource_names.is_huge_pages(name) and not resources.is_divisible(name, parse(text))
+            names.is_huge_pages(name) and not resources.is_divisible(name, parse(text))
             for _, container, _ in containers_by_field(self._old)
             for quantities in (container.resources.limits, container.resources.requests)
             for name, text in quantities.items()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sampan.api import limits, names, quantity
+from sampan.api import limits, names
 from sampan.api.addresses import parse as parse_address
 from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer, containers_by_field
 from sampan.api.types.core_v1 import ContainerPort, NodeSelectorTerm, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import quantity
 from sampan.apiserver.registry.podspec import pod_annotations
 from sampan.apiserver.registry.podspec.volumes.path_overlaps import overlap_warnings
-from sampan.apiserver.registry.podspec.volumes.token_volume import is_token_source
+from sampan.apiserver.registry.podspec.volumes.projected import is_token_source
 
 Warnings = Iterator[str]
 

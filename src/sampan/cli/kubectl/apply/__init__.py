@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 from typing import Any
 
 import click
@@ -12,13 +11,10 @@ from sampan.cli.kubectl.apply.apply_set import ApplySet, is_enabled
 from sampan.cli.kubectl.apply.patcher import ApplyPatcher, PatchSchemas
 from sampan.cli.kubectl.apply.prune import prunable_objects, prunable_types
 from sampan.cli.kubectl.apply.server_side import SERVER_SIDE_MANAGER, apply_on_server
-from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlGroup
-from sampan.cli.kubectl.deletion import Deletion, cascade_policy, deletion_options
-from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, UsageError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.last_applied import LAST_APPLIED, last_applied_text, with_last_applied
-from sampan.cli.kubectl.object_writer import ObjectWriter, ResultPrinter, record_option, with_change_cause
-from sampan.cli.kubectl.options import (
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError
+from sampan.cli.kubectl.command_line.command import CHANGED_FLAGS, LateGroup
+from sampan.cli.kubectl.command_line.shared_options import (
     dry_run_of,
     dry_run_option,
     field_manager_option,
@@ -30,13 +26,14 @@ from sampan.cli.kubectl.options import (
     validate_option,
     validation_of,
 )
-from sampan.cli.kubectl.session import ServerError
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, UsageError
+from sampan.cli.kubectl.objects.deletion import Deletion, cascade_policy, deletion_options
+from sampan.cli.kubectl.objects.last_applied import LAST_APPLIED, last_applied_text, with_last_applied
+from sampan.cli.kubectl.objects.object_writer import ObjectWriter, ResultPrinter, record_option, with_change_cause
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 CLIENT_SIDE_MANAGER = "kubectl-client-side-apply"
-COMMANDS = {"edit-last-applied": "edit_last_applied", "set-last-applied": "set_last_applied"} | {
-    "view-last-applied": "view_last_applied"
-}
+_COMMANDS = ("edit-last-applied", "set-last-applied", "view-last-applied")
 _MISSING = (
     f"Warning: resource {{}} is missing the {LAST_APPLIED} annotation which is required by kubectl apply. "
     "kubectl apply should only be used on resources created declaratively by either kubectl create --save-config or "
@@ -48,18 +45,13 @@ _ALL_PRUNED = (
 )
 
 
-class ApplyGroup(KubectlGroup):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        subcommand: click.Command = import_module(f"sampan.cli.kubectl.apply.{COMMANDS[name]}").command
-        return subcommand
-
-
-@click.command("apply", cls=ApplyGroup, invoke_without_command=True)
+@click.command(
+    "apply",
+    cls=LateGroup,
+    package=__name__,
+    modules={name: (name.replace("-", "_"), ()) for name in _COMMANDS},
+    invoke_without_command=True,
+)
 @click.argument("words", nargs=-1)
 @filename_options("to apply")
 @deletion_options(waits=False)

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sampan.cli.failures import CliError
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.resource_type import ResourceType
+from sampan.cli.kubectl.client.session import ServerError
+from sampan.cli.kubectl.command_line.flag_parser import quoted
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import quoted
-from sampan.cli.kubectl.object_writer import APPLY, ObjectWriter
-from sampan.cli.kubectl.resource_type import ResourceType
-from sampan.cli.kubectl.session import ServerError
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.objects.object_writer import APPLY, ObjectWriter
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 from sampan.cli.kubectl.version import CLIENT_VERSION
 
 _PREFIX = "applyset.kubernetes.io"

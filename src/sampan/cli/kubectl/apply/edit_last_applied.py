@@ -6,17 +6,17 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.editor import LastAppliedEdit
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.object_writer import record_option
-from sampan.cli.kubectl.options import (
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import (
     field_manager_option,
     filename_flags,
     filename_options,
     output_options,
     validate_option,
 )
+from sampan.cli.kubectl.edit.editor import LastAppliedEdit
+from sampan.cli.kubectl.objects.object_writer import record_option
 
 
 @click.command("edit-last-applied", cls=KubectlCommand)
@@ -24,7 +24,7 @@ from sampan.cli.kubectl.options import (
 @record_option()
 @output_options()
 @filename_options("to edit")
-@click.option("--windows-line-endings", is_flag=True, help="End lines as Windows does.")
+@click.option("--windows-line-endings", is_flag=True, help="Use Windows line endings in the editor.")
 @field_manager_option("kubectl-client-side-apply")
 @validate_option()
 @click.pass_obj

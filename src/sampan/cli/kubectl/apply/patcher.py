@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.api.go_compat import gotext
-from sampan.api.schema import ANY, Schema
-from sampan.cli.kubectl.deletion import Deletion, is_present
+from sampan.api.schema.tree import ANY, Schema
+from sampan.cli.kubectl.client.session import ServerError, Session
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.last_applied import LAST_APPLIED, last_applied
-from sampan.cli.kubectl.object_writer import MERGE, STRATEGIC, ObjectWriter
-from sampan.cli.kubectl.patch_metadata import built_in_schema, schema_of_document
+from sampan.cli.kubectl.objects.deletion import Deletion, is_present
+from sampan.cli.kubectl.objects.last_applied import LAST_APPLIED, last_applied
+from sampan.cli.kubectl.objects.object_writer import MERGE, STRATEGIC, ObjectWriter
+from sampan.cli.kubectl.objects.patch_metadata import built_in_schema, schema_of_document
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 from sampan.cli.kubectl.printers import as_yaml
-from sampan.cli.kubectl.session import ServerError, Session
-from sampan.cli.kubectl.targets import ResourceInfo
 
 _RETRIES = 5
 _RETRY_S = 1.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.resource_type import ResourceType
+from sampan.cli.kubectl.client.resource_types import UnknownResourceType
+from sampan.cli.kubectl.client.session import ServerError
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.kinds import UnknownResourceType
-from sampan.cli.kubectl.last_applied import last_applied_text
-from sampan.cli.kubectl.resource_type import ResourceType
-from sampan.cli.kubectl.session import ServerError
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.objects.last_applied import last_applied_text
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 _DEFAULT_KINDS = (
     ("v1", "ConfigMap"),

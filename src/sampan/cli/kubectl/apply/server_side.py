@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from sampan.cli.kubectl.client.session import ServerError
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.last_applied import LAST_APPLIED, last_applied_text
-from sampan.cli.kubectl.object_writer import APPLY, JSON_PATCH, ObjectWriter
-from sampan.cli.kubectl.session import ServerError
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.objects.last_applied import LAST_APPLIED, last_applied_text
+from sampan.cli.kubectl.objects.object_writer import APPLY, JSON_PATCH, ObjectWriter
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 SERVER_SIDE_MANAGER = "kubectl"
 _ANNOTATION_MANAGER = "kubectl-last-applied"

@@ -9,15 +9,15 @@ import msgspec
 
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.api.go_compat import gotext
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE
+from sampan.cli.kubectl.command_line.shared_options import dry_run_of, dry_run_option, output_options
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import STRING_SLICE
-from sampan.cli.kubectl.last_applied import LAST_APPLIED, last_applied_text
-from sampan.cli.kubectl.manifests import FilenameFlags
-from sampan.cli.kubectl.object_writer import MERGE, ObjectWriter, ResultPrinter
-from sampan.cli.kubectl.options import dry_run_of, dry_run_option, output_options
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.objects.last_applied import LAST_APPLIED, last_applied_text
+from sampan.cli.kubectl.objects.manifests import FilenameFlags
+from sampan.cli.kubectl.objects.object_writer import MERGE, ObjectWriter, ResultPrinter
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 
 @click.command("set-last-applied", cls=KubectlCommand)

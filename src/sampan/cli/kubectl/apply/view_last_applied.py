@@ -7,11 +7,11 @@ from typing import Any
 import click
 import msgspec
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import filename_flags, filename_options, selector_option
 from sampan.cli.kubectl.errors import KubectlError, UsageError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.last_applied import last_applied_text
-from sampan.cli.kubectl.options import filename_flags, filename_options, selector_option
+from sampan.cli.kubectl.objects.last_applied import last_applied_text
 from sampan.cli.kubectl.printers import as_yaml
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from sampan.cli.kubectl.auth import can_i, reconcile, whoami
-from sampan.cli.kubectl.command import KubectlGroup
+from sampan.cli.kubectl.command_line.command import KubectlGroup
 
 
 @click.group("auth", cls=KubectlGroup)

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.auth.compact_rules import compact_rules, resource_text
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.resource_type import ResourceType
+from sampan.cli.kubectl.command_line.command import KubectlCommand
 from sampan.cli.kubectl.errors import KubectlError, SilentExit
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.policy_rules import compact_rules, resource_text
 from sampan.cli.kubectl.printers.table import print_table
-from sampan.cli.kubectl.resource_type import ResourceType
 
 _REVIEWS = "/apis/authorization.k8s.io/v1"
 _RESOURCE_VERBS = frozenset(

@@ -11,11 +11,10 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.manifests import FilenameFlags, manifest_objects
-from sampan.cli.kubectl.options import (
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import (
     dry_run_of,
     dry_run_option,
     filename_flags,
@@ -23,8 +22,9 @@ from sampan.cli.kubectl.options import (
     output_options,
     printer_of,
 )
-from sampan.cli.kubectl.session import ServerError
-from sampan.cli.kubectl.targets import ResourceInfo, kind_for
+from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.objects.manifests import FilenameFlags, manifest_objects
+from sampan.cli.kubectl.objects.targets import ResourceInfo, kind_for
 
 _GROUP = "rbac.authorization.k8s.io"
 _PROTECTION = "rbac.authorization.kubernetes.io/autoupdate"

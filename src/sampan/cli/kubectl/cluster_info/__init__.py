@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.cluster_info import dump
-from sampan.cli.kubectl.command import KubectlGroup
-from sampan.cli.kubectl.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlGroup
 
 _HINT = "\nTo further debug and diagnose cluster problems, use 'kubectl cluster-info dump'."
 

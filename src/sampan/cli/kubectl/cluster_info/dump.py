@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import DURATION, STRING_SLICE
+from sampan.cli.kubectl.command_line.shared_options import output_options, printer_of
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import DURATION, STRING_SLICE
-from sampan.cli.kubectl.options import output_options, printer_of
 from sampan.cli.kubectl.printers import Printer
-from sampan.cli.kubectl.session import ServerError
 
 _COLLECTIONS = (
     ("events", "/api/v1", "events", "EventList"),

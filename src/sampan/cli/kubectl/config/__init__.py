@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sampan.cli.kubectl.command import KubectlGroup
+from sampan.cli.kubectl.command_line.command import KubectlGroup
 from sampan.cli.kubectl.config.change_entries import set_cluster, set_context, set_credentials
 from sampan.cli.kubectl.config.contexts import (
     current_context,

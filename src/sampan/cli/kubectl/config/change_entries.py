@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE, quoted
 from sampan.cli.kubectl.config.files import ConfigFiles, Entry, usage_failure
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.flag_parser import STRING_SLICE, quoted
 
 _MODES = ("IfAvailable", "Always", "Never")
 
@@ -101,7 +101,7 @@ def set_context(ctx: click.Context, /, words: tuple[str, ...], is_current: bool,
 )
 @click.option("--exec-command", default="", metavar="COMMAND", help="Command of the exec credential plug-in.")
 @click.option("--exec-api-version", default="", metavar="VERSION", help="API version of the exec credential plug-in.")
-@click.option("--exec-arg", multiple=True, type=STRING_SLICE, metavar="ARG", help="Argument of the plug-in.")
+@click.option("--exec-arg", multiple=True, type=STRING_SLICE, metavar="ARG", help="Argument of the credential plug-in.")
 @click.option("--exec-env", multiple=True, metavar="KEY=VALUE", help="Environment variable of the plug-in.")
 @click.option(
     "--exec-interactive-mode",

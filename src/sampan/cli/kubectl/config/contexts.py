@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import quoted
 from sampan.cli.kubectl.config.files import ConfigFiles, usage_failure
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, UsageError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import quoted
 from sampan.cli.kubectl.printers.table import print_table
 
 _COLUMNS = ["CURRENT", "NAME", "CLUSTER", "AUTHINFO", "NAMESPACE"]

@@ -15,7 +15,7 @@ import click
 
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.machinery.client import kubeconfig
-from sampan.machinery.private_files import write_private
+from sampan.machinery.pki.private_files import write_private
 
 Entry = dict[str, Any]
 
@@ -142,7 +142,7 @@ class ConfigFiles:
 def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
-    from sampan.cli.kubectl.manifests import documents
+    from sampan.cli.kubectl.objects.manifests import documents
 
     try:
         text = path.read_text(errors="replace")

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from sampan.api.go_compat import conversion_errors
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import ValueSyntaxError, parse_bool, quoted
 from sampan.cli.kubectl.config.files import ConfigFiles, Entry, usage_failure
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.flag_parser import ValueSyntaxError, parse_bool, quoted
 
 _TEXTS = {
     "clusters": ("server", "tls-server-name", "certificate-authority", "proxy-url"),

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import output_options, printer_of
 from sampan.cli.kubectl.config.files import ConfigFiles, MergedConfig
 from sampan.cli.kubectl.errors import KubectlError, UsageError
-from sampan.cli.kubectl.options import output_options, printer_of
 
 _OMITTED = "DATA+OMITTED"
 _REDACTED = "REDACTED"

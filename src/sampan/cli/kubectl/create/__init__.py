@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlGroup
-from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, UsageError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.last_applied import with_last_applied
-from sampan.cli.kubectl.object_writer import (
-    ObjectWriter,
-    ResultPrinter,
-    record_option,
-    save_config_option,
-    with_change_cause,
-)
-from sampan.cli.kubectl.options import (
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.raw_request import check_raw_flags, send_raw
+from sampan.cli.kubectl.client.session import ServerError
+from sampan.cli.kubectl.command_line.command import LateGroup
+from sampan.cli.kubectl.command_line.shared_options import (
     dry_run_of,
     dry_run_option,
     field_manager_option,
@@ -29,10 +22,17 @@ from sampan.cli.kubectl.options import (
     validate_option,
     validation_of,
 )
-from sampan.cli.kubectl.raw_request import check_raw_flags, send_raw
-from sampan.cli.kubectl.session import ServerError
+from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, UsageError
+from sampan.cli.kubectl.objects.last_applied import with_last_applied
+from sampan.cli.kubectl.objects.object_writer import (
+    ObjectWriter,
+    ResultPrinter,
+    record_option,
+    save_config_option,
+    with_change_cause,
+)
 
-GENERATORS = {
+GENERATORS: Mapping[str, tuple[str, Sequence[str]]] = {
     "clusterrole": ("cluster_role", ()),
     "clusterrolebinding": ("cluster_role_binding", ()),
     "configmap": ("config_map", ("cm",)),
@@ -54,25 +54,13 @@ GENERATORS = {
 """The module and the aliases of each generator. A module is imported when its command runs."""
 
 
-class CreateGroup(KubectlGroup):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(GENERATORS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        for command_name, (module, aliases) in GENERATORS.items():
-            if name == command_name or name in aliases:
-                generator: click.Command = import_module(f"sampan.cli.kubectl.create.{module}").command
-                return generator
-        return None
-
-
-@click.command("create", cls=CreateGroup, invoke_without_command=True)
+@click.command("create", cls=LateGroup, package=__name__, modules=GENERATORS, invoke_without_command=True)
 @filename_options("to create")
 @output_options()
 @record_option()
 @validate_option()
 @click.option("--edit", is_flag=True, help="Edit the objects before they are created.")
-@click.option("--windows-line-endings", is_flag=True, help="End lines as Windows does while --edit.")
+@click.option("--windows-line-endings", is_flag=True, help="Use Windows line endings in the editor of --edit.")
 @save_config_option()
 @dry_run_option()
 @selector_option("Create only objects with these labels.")

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.create.generated import RBAC_GROUP, metadata, subjects
-from sampan.cli.kubectl.options import Decorator, together
+from sampan.cli.kubectl.command_line.shared_options import Decorator, together
+from sampan.cli.kubectl.create.generator import RBAC_GROUP, metadata, subjects
 
 
 def subject_options() -> Decorator:

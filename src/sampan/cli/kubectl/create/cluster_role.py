@@ -9,8 +9,9 @@ import click
 
 from sampan.api.go_compat import gotext
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.create.generated import RBAC_GROUP, metadata
-from sampan.cli.kubectl.create.generator import generator_command
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE
+from sampan.cli.kubectl.create.generator import RBAC_GROUP, generator_command, metadata
 from sampan.cli.kubectl.create.policy_rules import (
     Resolve,
     check_non_resource_urls,
@@ -21,8 +22,6 @@ from sampan.cli.kubectl.create.policy_rules import (
     rule_options,
     unique_verbs,
 )
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import STRING_SLICE
 
 
 def cluster_role(

@@ -9,8 +9,7 @@ from typing import Any
 from sampan.api import names
 from sampan.api.go_compat import gotext
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.create.generated import metadata
-from sampan.cli.kubectl.create.generator import generator_command
+from sampan.cli.kubectl.create.generator import generator_command, metadata
 from sampan.cli.kubectl.create.key_sources import (
     add_env_files,
     add_files,

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.create.generated import container, metadata
-from sampan.cli.kubectl.create.generator import generator_command
+from sampan.cli.kubectl.create.generator import container, generator_command, metadata
 
 
 def cron_job(

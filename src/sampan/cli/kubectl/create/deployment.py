@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.create.generated import container, metadata
-from sampan.cli.kubectl.create.generator import generator_command
-from sampan.cli.kubectl.flag_parser import STRING_SLICE
+from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE
+from sampan.cli.kubectl.create.generator import container, generator_command, metadata
 
 _NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 

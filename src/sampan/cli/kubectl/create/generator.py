@@ -1,4 +1,6 @@
-"""What all generators of `kubectl create` share: their flags, the request and the report."""
+"""What all generators of `kubectl create` share: their flags, the request and the report, and parts of the objects:
+metadata, containers, label selectors, rules of references.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,11 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import ARGS_BEFORE_DASH, KubectlCommand
-from sampan.cli.kubectl.errors import KubectlError, UsageError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.last_applied import with_last_applied
-from sampan.cli.kubectl.object_writer import ObjectWriter, ResultPrinter, save_config_option
-from sampan.cli.kubectl.options import (
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ConnectionFailure, ServerError
+from sampan.cli.kubectl.command_line.command import ARGS_BEFORE_DASH, KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import (
     Decorator,
     dry_run_of,
     dry_run_option,
@@ -22,10 +23,13 @@ from sampan.cli.kubectl.options import (
     validate_option,
     validation_of,
 )
-from sampan.cli.kubectl.session import ConnectionFailure, ServerError
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.errors import KubectlError, UsageError
+from sampan.cli.kubectl.objects.last_applied import with_last_applied
+from sampan.cli.kubectl.objects.object_writer import ObjectWriter, ResultPrinter, save_config_option
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 Generate = Callable[..., dict[str, Any]]
+RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
 def generator_command(
@@ -113,3 +117,60 @@ def _create(factory: Factory, writer: ObjectWriter, value: dict[str, Any], failu
         if failure is None:
             raise
         raise KubectlError(f"{failure} {error.error.message}") from None
+
+
+def metadata(name: str, namespace: str = "", **more: Any) -> dict[str, Any]:
+    """Return an object's metadata without empty fields."""
+    fields = {"name": name, "namespace": namespace, **more}
+    return {key: value for key, value in fields.items() if value}
+
+
+def container(name: str, image: str, command: Sequence[str] = (), ports: Sequence[int] = ()) -> dict[str, Any]:
+    fields: dict[str, Any] = {"name": name, "image": image}
+    if command:
+        fields["command"] = list(command)
+    if ports:
+        fields["ports"] = [{"containerPort": port} for port in ports]
+    return fields | {"resources": {}}
+
+
+def subjects(users: Sequence[str], groups: Sequence[str], service_accounts: Sequence[str]) -> list[dict[str, str]]:
+    """Return the subjects of a role binding. A service account has the form namespace:name."""
+    result = [{"kind": "User", "apiGroup": RBAC_GROUP, "name": user} for user in users]
+    result += [{"kind": "Group", "apiGroup": RBAC_GROUP, "name": group} for group in groups]
+    for account in service_accounts:
+        parts = account.split(":")
+        if len(parts) != 2 or not all(parts):
+            raise CliError("serviceaccount must be <namespace>:<name>")
+        result.append({"kind": "ServiceAccount", "name": parts[1], "namespace": parts[0]})
+    return result
+
+
+def label_selector(text: str) -> dict[str, Any]:
+    """Return the LabelSelector of a selector's text: equalities as matchLabels, the rest as matchExpressions."""
+    from sampan.api.selectors import labels
+    from sampan.api.selectors.label_grammar import SelectorError
+    from sampan.api.selectors.labels import Operator
+
+    try:
+        requirements = labels.parse(text).requirements
+    except SelectorError as error:
+        raise CliError(f'couldn\'t parse the selector string "{text}": {error}') from None
+    operators = {
+        Operator.IN: "In",
+        Operator.NOT_IN: "NotIn",
+        Operator.EXISTS: "Exists",
+        Operator.DOES_NOT_EXIST: "DoesNotExist",
+    }
+    match_labels: dict[str, str] = {}
+    expressions: list[dict[str, Any]] = []
+    for requirement in requirements:
+        if requirement.operator in (Operator.EQUALS, Operator.DOUBLE_EQUALS):
+            match_labels[requirement.key] = requirement.values[0]
+        elif requirement.operator not in operators:
+            raise CliError(f'"{requirement.operator.value}" isn\'t supported in label selectors')
+        else:
+            values = {"values": sorted(requirement.values)} if requirement.values else {}
+            expressions.append({"key": requirement.key, "operator": operators[requirement.operator], **values})
+    fields = {"matchLabels": match_labels, "matchExpressions": expressions}
+    return {key: value for key, value in fields.items() if value}

@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from sampan.api import int_or_string
+from sampan.api.values import int_or_string
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.create.generated import metadata
-from sampan.cli.kubectl.create.generator import generator_command
+from sampan.cli.kubectl.create.generator import generator_command, metadata
 
 _is_rule = re.compile(r"[\w*\-.]*/.*=[\w-]+:[\w-]+(,tls=?([\w-]+)?)?", re.ASCII).match
 _TOO_LITTLE = (

@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.create.generated import container, metadata
-from sampan.cli.kubectl.create.generator import generator_command
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.create.generator import container, generator_command, metadata
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
 
 
 def job(name: str, namespace: str = "", *, image: str, command: Sequence[str] = ()) -> dict[str, Any]:

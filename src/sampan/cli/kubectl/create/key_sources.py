@@ -14,8 +14,8 @@ import click
 from sampan.api import names
 from sampan.api.go_compat import gotext
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.flag_parser import STRING_SLICE
-from sampan.cli.kubectl.options import Decorator, together
+from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE
+from sampan.cli.kubectl.command_line.shared_options import Decorator, together
 
 Add = Callable[[str, bytes], None]
 """Adds a key with its content to the object; raises CliError for a key that is not valid or exists."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sampan.cli.kubectl.create.generated import metadata
-from sampan.cli.kubectl.create.generator import generator_command
+from sampan.cli.kubectl.create.generator import generator_command, metadata
 
 
 def namespace(name: str) -> dict[str, Any]:

@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from sampan.api import int_or_string
+from sampan.api.values import int_or_string
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.create.generated import label_selector, metadata
-from sampan.cli.kubectl.create.generator import generator_command
+from sampan.cli.kubectl.create.generator import generator_command, label_selector, metadata
 
 _is_count = re.compile("[0-9]+%?").fullmatch
 

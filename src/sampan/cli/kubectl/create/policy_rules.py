@@ -10,11 +10,11 @@ import click
 
 from sampan.api.go_compat import gotext
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.create.generated import RBAC_GROUP
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE
+from sampan.cli.kubectl.command_line.shared_options import Decorator, together
+from sampan.cli.kubectl.create.generator import RBAC_GROUP
 from sampan.cli.kubectl.errors import PlainError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import STRING_SLICE
-from sampan.cli.kubectl.options import Decorator, together
 
 Resolve = Callable[[str, str], tuple[str, str]]
 """Returns the plural name and the group that the server has for a resource name and a group ("" for any). Raises
@@ -52,7 +52,12 @@ def rule_options() -> Decorator:
             metavar="RESOURCE[.GROUP][/SUBRESOURCE],...",
             help="Resources of the rules; repeatable.",
         ),
-        click.option("--resource-name", multiple=True, metavar="NAME", help="Only objects of this name; repeatable."),
+        click.option(
+            "--resource-name",
+            multiple=True,
+            metavar="NAME",
+            help="Name of an object to which the rule is restricted; repeatable.",
+        ),
     )
 
 

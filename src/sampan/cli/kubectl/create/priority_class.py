@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.create.generated import metadata
-from sampan.cli.kubectl.create.generator import generator_command
+from sampan.cli.kubectl.create.generator import generator_command, metadata
 
 
 def priority_class(

@@ -7,9 +7,8 @@ from typing import Any
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.create.generated import metadata
-from sampan.cli.kubectl.create.generator import generator_command
-from sampan.cli.kubectl.pairs import parse_amounts
+from sampan.cli.kubectl.command_line.pairs import parse_amounts
+from sampan.cli.kubectl.create.generator import generator_command, metadata
 
 
 def resource_quota(name: str, namespace: str = "", *, hard: str = "", scopes: str = "") -> dict[str, Any]:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.create.generated import RBAC_GROUP, metadata
-from sampan.cli.kubectl.create.generator import generator_command
+from sampan.cli.kubectl.create.generator import RBAC_GROUP, generator_command, metadata
 from sampan.cli.kubectl.create.policy_rules import (
     Resolve,
     check_resources,

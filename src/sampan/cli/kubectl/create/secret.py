@@ -12,9 +12,8 @@ import click
 from sampan.api import names
 from sampan.api.go_compat import gotext
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.command import KubectlGroup
-from sampan.cli.kubectl.create.generated import metadata
-from sampan.cli.kubectl.create.generator import generator_command
+from sampan.cli.kubectl.command_line.command import KubectlGroup
+from sampan.cli.kubectl.create.generator import generator_command, metadata
 from sampan.cli.kubectl.create.key_sources import (
     Add,
     add_env_files,

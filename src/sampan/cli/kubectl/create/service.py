@@ -11,11 +11,10 @@ import click
 from sampan.api import names
 from sampan.api.go_compat import gotext
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.command import KubectlCommand, KubectlGroup
-from sampan.cli.kubectl.create.generated import metadata
-from sampan.cli.kubectl.create.generator import generator_command
-from sampan.cli.kubectl.flag_parser import STRING_SLICE
-from sampan.cli.kubectl.options import Decorator
+from sampan.cli.kubectl.command_line.command import KubectlCommand, KubectlGroup
+from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE
+from sampan.cli.kubectl.command_line.shared_options import Decorator
+from sampan.cli.kubectl.create.generator import generator_command, metadata
 
 
 def service(

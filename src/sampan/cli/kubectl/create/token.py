@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.flag_parser import DURATION
+from sampan.cli.kubectl.command_line.shared_options import output_options
 from sampan.cli.kubectl.create.generator import name_of_words
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.flag_parser import DURATION
-from sampan.cli.kubectl.object_writer import ResultPrinter
-from sampan.cli.kubectl.options import output_options
-from sampan.cli.kubectl.session import ServerError
+from sampan.cli.kubectl.objects.object_writer import ResultPrinter
 
 _BOUND_KINDS = ("Node", "Pod", "Secret")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 
-from sampan.api.ages import human
+from sampan.api.values.ages import human
 from sampan.cli.failures import CliError
+from sampan.cli.kubectl.auth.compact_rules import compact_rules, resource_text
 from sampan.cli.kubectl.describers.cluster_view import ClusterView
 from sampan.cli.kubectl.describers.layout import (
     NONE,
@@ -20,7 +21,6 @@ from sampan.cli.kubectl.describers.layout import (
     part,
     time_text,
 )
-from sampan.cli.kubectl.policy_rules import compact_rules, resource_text
 
 _EMPTY_TITLE = "                   "
 

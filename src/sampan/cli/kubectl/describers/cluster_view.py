@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampan.api.addresses import join_host_port
-from sampan.api.ages import UNKNOWN
+from sampan.api.values.ages import UNKNOWN
+from sampan.cli.kubectl.client.session import ServerError, Session
 from sampan.cli.kubectl.describers.layout import Lines, Value, controller_of, items, meta, part, since
-from sampan.cli.kubectl.session import ServerError, Session
 
 
 class ClusterView:

@@ -125,7 +125,7 @@ def describe_quota(obj: Value, view: ClusterView) -> Lines:
 
 def _in_format_of(amount: str, model: str) -> str:
     """Return an amount with the kind of suffix that another amount has."""
-    from sampan.api.quantity import Quantity, QuantityError, parse
+    from sampan.api.values.quantity import Quantity, QuantityError, parse
 
     try:
         quantity, format = parse(amount), parse(model).format

@@ -168,7 +168,7 @@ def _field(pod: Value | None, path: str) -> str:
 
 
 def _resource_value(container: Value, path: str, divisor: str) -> str:
-    from sampan.api.quantity import QuantityError, parse
+    from sampan.api.values.quantity import QuantityError, parse
 
     section, _, name = path.partition(".")
     amount = part(container, "resources", section).get(name)

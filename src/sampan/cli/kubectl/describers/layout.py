@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sampan.api.ages import age
-from sampan.cli.kubectl.columns import aligned
+from sampan.api.values.ages import age
+from sampan.cli.kubectl.printers.columns import aligned
 
 Value = Mapping[str, Any]
 Lines = Iterator[str]

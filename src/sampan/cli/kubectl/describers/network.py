@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sampan.cli.kubectl.client.session import ServerError
 from sampan.cli.kubectl.describers.cluster_view import ClusterView, endpoints_text, service_slices
 from sampan.cli.kubectl.describers.layout import (
     NONE,
@@ -21,7 +22,6 @@ from sampan.cli.kubectl.describers.layout import (
     part,
     selector_or_none,
 )
-from sampan.cli.kubectl.session import ServerError
 
 
 def describe_service(obj: Value, view: ClusterView) -> Lines:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sampan.api.quantity import Quantity, parse
 from sampan.api.semantics.pod_resources import add
+from sampan.api.values.quantity import Quantity, parse
+from sampan.cli.kubectl.client.session import ServerError
 from sampan.cli.kubectl.describers.cluster_view import ClusterView
 from sampan.cli.kubectl.describers.layout import (
     NONE,
@@ -22,7 +23,6 @@ from sampan.cli.kubectl.describers.layout import (
     since,
     time_text,
 )
-from sampan.cli.kubectl.session import ServerError
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _SYSTEM_INFO = (

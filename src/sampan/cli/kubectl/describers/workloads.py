@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sampan.api import times
-from sampan.api.ages import human
+from sampan.api.values import times
+from sampan.api.values.ages import human
+from sampan.cli.kubectl.client.session import ServerError
 from sampan.cli.kubectl.describers.cluster_view import ClusterView
 from sampan.cli.kubectl.describers.layout import (
     NONE,
@@ -30,7 +31,6 @@ from sampan.cli.kubectl.describers.layout import (
 )
 from sampan.cli.kubectl.describers.pods import pod_template
 from sampan.cli.kubectl.describers.volumes import storage_class_of
-from sampan.cli.kubectl.session import ServerError
 
 _INDEXES = 50
 _HASH = "pod-template-hash"

@@ -13,8 +13,8 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from sampan.cli.kubectl.command_line.flag_parser import quoted
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.flag_parser import quoted
 from sampan.cli.kubectl.kustomization import transformers
 from sampan.cli.kubectl.kustomization.generators import generate, name_hash
 from sampan.cli.kubectl.kustomization.loader import KustomizationLoader
@@ -23,7 +23,7 @@ from sampan.cli.kubectl.kustomization.patches import apply_patch, apply_strategi
 from sampan.cli.kubectl.kustomization.replacements import apply_replacement
 from sampan.cli.kubectl.kustomization.resource import KustomizeResource
 from sampan.cli.kubectl.kustomization.variables import VariableSet
-from sampan.cli.kubectl.manifests import documents
+from sampan.cli.kubectl.objects.manifests import documents
 
 Value = dict[str, Any]
 

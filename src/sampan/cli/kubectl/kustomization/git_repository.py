@@ -137,7 +137,7 @@ def _split_path(text: str, *, takes_all: bool) -> tuple[str, str]:
 
 
 def _timeout_s(text: str) -> float:
-    from sampan.cli.kubectl.flag_parser import ValueSyntaxError, parse_duration_s
+    from sampan.cli.kubectl.command_line.flag_parser import ValueSyntaxError, parse_duration_s
 
     try:
         seconds = float(text) if text.isdecimal() and len(text) < 10 else parse_duration_s(text) if text else 0.0
@@ -241,6 +241,6 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _duration_text(seconds: float) -> str:
-    from sampan.api import durations
+    from sampan.api.values import durations
 
     return durations.format_duration(round(seconds * durations.SECOND))

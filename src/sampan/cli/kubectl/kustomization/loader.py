@@ -19,7 +19,7 @@ import click
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.kustomization import git_repository, variables
 from sampan.cli.kubectl.kustomization.git_repository import NotARepository, RepositoryAddress
-from sampan.cli.kubectl.manifests import documents, download
+from sampan.cli.kubectl.objects.manifests import documents, download
 
 _NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _KNOWN = frozenset(

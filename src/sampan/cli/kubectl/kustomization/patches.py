@@ -9,7 +9,7 @@ from typing import Any
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.kustomization.loader import KustomizationLoader
 from sampan.cli.kubectl.kustomization.resource import KustomizeResource, selector_matches
-from sampan.cli.kubectl.manifests import documents
+from sampan.cli.kubectl.objects.manifests import documents
 
 Value = dict[str, Any]
 

@@ -154,6 +154,6 @@ def _holders(value: Any, parts: list[str], creates: bool) -> Iterator[tuple[Any,
 
 
 def selector_matches(selector: str, labels: Mapping[str, str]) -> bool:
-    from sampan.api import labels as label_selectors
+    from sampan.api.selectors import labels as label_selectors
 
     return bool(label_selectors.parse(selector).matches(dict(labels)))

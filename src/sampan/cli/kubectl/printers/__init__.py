@@ -17,8 +17,8 @@ from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.printers.objects import JsonPrinter, KyamlPrinter, NamePrinter, YamlPrinter, as_json, as_yaml
 
 if TYPE_CHECKING:
+    from sampan.cli.kubectl.objects.targets import ResourceInfo
     from sampan.cli.kubectl.printers.go_template import Template
-    from sampan.cli.kubectl.targets import ResourceInfo
     from sampan.machinery.jsonpath import JsonPathTemplate
 
 _JSONPATH = ("jsonpath", "jsonpath-as-json", "jsonpath-file")
@@ -72,7 +72,7 @@ def printer_for(
 
 
 def unknown_format(output: str, formats: tuple[str, ...]) -> KubectlError:
-    from sampan.cli.kubectl.flag_parser import quoted
+    from sampan.cli.kubectl.command_line.flag_parser import quoted
 
     names = ",".join(sorted(formats))
     return KubectlError(
@@ -126,7 +126,7 @@ class JsonPathPrinter:
     is_json: bool = False
 
     def print(self, value: dict[str, Any]) -> None:
-        from sampan.cli.kubectl.flag_parser import quoted
+        from sampan.cli.kubectl.command_line.flag_parser import quoted
         from sampan.cli.kubectl.printers.jsonpath import go_syntax, render_json
         from sampan.machinery.jsonpath import JsonPathError
 
@@ -146,7 +146,7 @@ class GoTemplatePrinter:
     template: Template
 
     def print(self, value: dict[str, Any]) -> None:
-        from sampan.cli.kubectl.flag_parser import quoted
+        from sampan.cli.kubectl.command_line.flag_parser import quoted
         from sampan.cli.kubectl.printers.go_template import TemplateError
 
         try:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import cmp_to_key
 from typing import Any, TypeVar
 
+from sampan.cli.kubectl.command_line.flag_parser import quoted
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.flag_parser import quoted
 from sampan.cli.kubectl.printers.jsonpath import relaxed
 from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate
 
@@ -53,7 +53,7 @@ def _is_less(left: Any, right: Any) -> bool:
 
 
 def _is_less_text(left: str, right: str) -> bool:
-    from sampan.api import quantity
+    from sampan.api.values import quantity
 
     if left[:1].isdigit() and right[:1].isdigit():
         try:

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlGroup
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import LateGroup
+from sampan.cli.kubectl.command_line.shared_options import (
+    Decorator,
+    filename_flags,
+    filename_options,
+    selector_option,
+    together,
+)
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.options import Decorator, filename_flags, filename_options, selector_option, together
-from sampan.cli.kubectl.targets import ResourceBuilder
+from sampan.cli.kubectl.objects.targets import ResourceBuilder
 
-COMMANDS = ("history", "pause", "restart", "resume", "status", "undo")
+_COMMANDS = ("history", "pause", "restart", "resume", "status", "undo")
 
 
-class RolloutGroup(KubectlGroup):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        subcommand: click.Command = import_module(f"sampan.cli.kubectl.rollout.{name}").command
-        return subcommand
-
-
-command = RolloutGroup("rollout", help="Follow and control the rollouts of deployments, daemon sets, stateful sets.")
+command = LateGroup(
+    "rollout",
+    package=__name__,
+    modules={name: (name, ()) for name in _COMMANDS},
+    help="Follow and control the rollouts of deployments, daemon sets, stateful sets.",
+)
 
 
 def rollout_options() -> Decorator:

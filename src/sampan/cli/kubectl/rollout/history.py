@@ -6,11 +6,13 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import Session
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import output_options
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.object_writer import ResultPrinter
-from sampan.cli.kubectl.options import output_options
+from sampan.cli.kubectl.objects.object_writer import ResultPrinter
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 from sampan.cli.kubectl.rollout import rollout_builder, rollout_options
 from sampan.cli.kubectl.rollout.revisions import (
     change_cause_of,
@@ -18,12 +20,10 @@ from sampan.cli.kubectl.rollout.revisions import (
     has_controller_revisions,
     is_deployment,
     replica_sets_by_revision,
+    template_text,
     unsupported_kind,
     workload_at,
 )
-from sampan.cli.kubectl.rollout.template_text import template_text
-from sampan.cli.kubectl.session import Session
-from sampan.cli.kubectl.targets import ResourceInfo
 
 
 @click.command("history", cls=KubectlCommand)

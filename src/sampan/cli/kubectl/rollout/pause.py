@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.options import field_manager_option, output_options
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import field_manager_option, output_options
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 from sampan.cli.kubectl.rollout import rollout_options
 from sampan.cli.kubectl.rollout.workload_change import change_workloads
-from sampan.cli.kubectl.targets import ResourceInfo
 
 
 @click.command("pause", cls=KubectlCommand)

@@ -1,15 +1,16 @@
 """The revisions of a workload: the replica sets of a Deployment, the ControllerRevisions of a DaemonSet or StatefulSet
-(`kubectl/pkg/polymorphichelpers/history.go`)."""
+(`kubectl/pkg/polymorphichelpers/history.go`), and the description of their pod template.
+"""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from typing import Any
 
+from sampan.cli.kubectl.client.session import ServerError, Session
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.object_writer import CHANGE_CAUSE
-from sampan.cli.kubectl.session import ServerError, Session
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.objects.object_writer import CHANGE_CAUSE
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 REVISION = "deployment.kubernetes.io/revision"
 TEMPLATE_HASH = "pod-template-hash"
@@ -93,3 +94,10 @@ def _selector_text(selector: dict[str, Any]) -> str:
         forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}
         parts.append(forms.get(expression["operator"], f"!{key}"))
     return ",".join(parts)
+
+
+def template_text(template: dict[str, Any]) -> str:
+    """Return the lines that begin with "Pod Template:"."""
+    from sampan.cli.kubectl.describers.pods import pod_template
+
+    return "".join(f"{line}\n" for line in pod_template(template))

@@ -6,12 +6,14 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError, Session
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import dry_run_of, dry_run_option, output_options
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.last_applied import LAST_APPLIED, last_applied_text
-from sampan.cli.kubectl.object_writer import JSON_PATCH, STRATEGIC, ObjectWriter, ResultPrinter
-from sampan.cli.kubectl.options import dry_run_of, dry_run_option, output_options
+from sampan.cli.kubectl.objects.last_applied import LAST_APPLIED, last_applied_text
+from sampan.cli.kubectl.objects.object_writer import JSON_PATCH, STRATEGIC, ObjectWriter, ResultPrinter
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 from sampan.cli.kubectl.rollout import rollout_builder, rollout_options
 from sampan.cli.kubectl.rollout.revisions import (
     REVISION,
@@ -20,12 +22,10 @@ from sampan.cli.kubectl.rollout.revisions import (
     has_controller_revisions,
     is_deployment,
     replica_sets_by_revision,
+    template_text,
     unsupported_kind,
     workload_at,
 )
-from sampan.cli.kubectl.rollout.template_text import template_text
-from sampan.cli.kubectl.session import ServerError, Session
-from sampan.cli.kubectl.targets import ResourceInfo
 
 _KEPT_ANNOTATIONS = frozenset(
     (

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sampan.cli.failures import CliError
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.client.session import ServerError
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.object_writer import STRATEGIC, ObjectWriter, ResultPrinter
-from sampan.cli.kubectl.pod_template import Change, computed_patches
+from sampan.cli.kubectl.objects.object_writer import STRATEGIC, ObjectWriter, ResultPrinter
+from sampan.cli.kubectl.objects.pod_template import Change, computed_patches
 from sampan.cli.kubectl.rollout import report_no_resources, rollout_builder
-from sampan.cli.kubectl.session import ServerError
 
 
 def change_workloads(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlGroup
-from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.options import (
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import LateGroup
+from sampan.cli.kubectl.command_line.shared_options import (
     Decorator,
     dry_run_option,
     field_manager_option,
@@ -21,9 +19,10 @@ from sampan.cli.kubectl.options import (
     selector_option,
     together,
 )
-from sampan.cli.kubectl.targets import ResourceInfo
+from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 
-FEATURES = {
+FEATURES: Mapping[str, tuple[str, Sequence[str]]] = {
     "env": ("env", ()),
     "image": ("image", ()),
     "resources": ("resources", ()),
@@ -39,19 +38,12 @@ Example resource specifications include:
    '--filename=rsrc.json'"""
 
 
-class SetGroup(KubectlGroup):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(FEATURES)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        for command_name, (module, aliases) in FEATURES.items():
-            if name == command_name or name in aliases:
-                feature: click.Command = import_module(f"sampan.cli.kubectl.set.{module}").command
-                return feature
-        return None
-
-
-command = SetGroup("set", help="Change a feature of objects: environment, image, resources, selector and so on.")
+command = LateGroup(
+    "set",
+    package=__name__,
+    modules=FEATURES,
+    help="Change a feature of objects: environment, image, resources, selector and so on.",
+)
 
 
 def set_options(*, has_selector: bool = True) -> Decorator:

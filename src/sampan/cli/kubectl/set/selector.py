@@ -7,15 +7,21 @@ from typing import Any
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.command import KubectlCommand
-from sampan.cli.kubectl.create.generated import label_selector
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import dry_run_of
+from sampan.cli.kubectl.create.generator import label_selector
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.object_writer import STRATEGIC, ObjectWriter, ResultPrinter, record_change, record_option
-from sampan.cli.kubectl.options import dry_run_of
-from sampan.cli.kubectl.pod_template import computed_patches
+from sampan.cli.kubectl.objects.object_writer import (
+    STRATEGIC,
+    ObjectWriter,
+    ResultPrinter,
+    record_change,
+    record_option,
+)
+from sampan.cli.kubectl.objects.pod_template import computed_patches
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 from sampan.cli.kubectl.set import selected_objects, set_options
-from sampan.cli.kubectl.targets import ResourceInfo
 
 
 @click.command("selector", cls=KubectlCommand)

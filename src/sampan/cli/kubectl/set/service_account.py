@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import dry_run_of
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.object_writer import ResultPrinter, record_change, record_option
-from sampan.cli.kubectl.options import dry_run_of
-from sampan.cli.kubectl.pod_template import apply_changes, check_local, pod_spec_of
+from sampan.cli.kubectl.objects.object_writer import ResultPrinter, record_change, record_option
+from sampan.cli.kubectl.objects.pod_template import apply_changes, check_local, pod_spec_of
+from sampan.cli.kubectl.objects.targets import ResourceInfo
 from sampan.cli.kubectl.set import selected_objects, set_options
-from sampan.cli.kubectl.targets import ResourceInfo
 
 
 @click.command("serviceaccount", cls=KubectlCommand, aliases=("sa",))

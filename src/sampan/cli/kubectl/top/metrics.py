@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from sampan.api.quantity import Quantity, from_json
+from sampan.api.values.quantity import Quantity, from_json
+from sampan.cli.kubectl.client.session import Session
+from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.shared_options import Decorator, selector_option, together
 from sampan.cli.kubectl.errors import KubectlError, UsageError
-from sampan.cli.kubectl.flag_parser import quoted
-from sampan.cli.kubectl.options import Decorator, selector_option, together
 from sampan.cli.kubectl.printers.table import print_table
-from sampan.cli.kubectl.session import Session
 
 PATH = "/apis/metrics.k8s.io/v1beta1"
 RESOURCES = ("cpu", "memory")

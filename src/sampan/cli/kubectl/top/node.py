@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from sampan.api.quantity import Quantity
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.api.values.quantity import Quantity
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
 from sampan.cli.kubectl.top import metrics
 from sampan.cli.kubectl.top.metrics import SWAP, Usage, amount_text, sort_key, usage_of
 

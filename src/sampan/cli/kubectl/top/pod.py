@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from sampan.api import times
-from sampan.api.quantity import Quantity
-from sampan.cli.kubectl.command import KubectlCommand
+from sampan.api.values import times
+from sampan.api.values.quantity import Quantity
+from sampan.cli.kubectl.client.factory import Factory
+from sampan.cli.kubectl.command_line.command import KubectlCommand
+from sampan.cli.kubectl.command_line.shared_options import all_namespaces_option, field_selector_option
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.factory import Factory
-from sampan.cli.kubectl.options import all_namespaces_option, field_selector_option
 from sampan.cli.kubectl.top import metrics
 from sampan.cli.kubectl.top.metrics import Usage, amount_text, sort_key, usage_of
 

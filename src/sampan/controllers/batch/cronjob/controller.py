@@ -5,25 +5,24 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.cron import ScheduleError
 from sampan.api.semantics.owners import controller_of, is_controlled_by
-from sampan.api.times import format_time, parse_time
 from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.api.types.core_v1 import ObjectReference
+from sampan.api.values.cron import ScheduleError
+from sampan.api.values.times import format_time, parse_time
 from sampan.controllers.batch.cronjob.decision import decide, job_for, jobs_over_history_limits, next_of, zone_of
 from sampan.controllers.batch.cronjob.due import wait_s
 from sampan.controllers.batch.job.conditions import finished_condition, has_succeeded
-from sampan.controllers.namespaces import is_namespace_terminating
+from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
+from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.copies import copy_of
-from sampan.machinery.events import NORMAL, WARNING, EventRecorder
-from sampan.machinery.events.recorder import reference
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder, reference
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.own_writes import OwnWrites
 
 _BACKGROUND = Delete(propagation="Background")
 _Timing = tuple[str, str | None]

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 
-from sampan.api.cron import ScheduleError, UnknownTimeZone, parse_schedule, time_zone
 from sampan.api.go_compat import gotext
 from sampan.api.semantics.owners import new_controller_ref
-from sampan.api.times import parse_time
 from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values.cron import ScheduleError, UnknownTimeZone, parse_schedule, time_zone
+from sampan.api.values.times import parse_time
 from sampan.controllers.batch.cronjob.due import Due, InvalidSchedule, Missed, Next, due, wait_s
 from sampan.controllers.batch.job.conditions import has_succeeded, is_finished
 from sampan.machinery.events import NORMAL, WARNING

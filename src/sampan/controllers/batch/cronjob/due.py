@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from sampan.api.times import parse_time
 from sampan.api.types.batch_v1 import CronJob
+from sampan.api.values.times import parse_time
 
 Next = Callable[[float], float | None]
 """Return the first scheduled time after a moment, or None if there is none within years."""

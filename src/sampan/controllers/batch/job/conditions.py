@@ -1,7 +1,7 @@
 """The conditions of a job, and whether it has finished."""
 
-from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import Job, JobCondition
+from sampan.api.values.times import format_time
 
 COMPLETE, FAILED = "Complete", "Failed"
 

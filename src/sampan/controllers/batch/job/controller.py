@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.label_selector import selector_of
-from sampan.api.labels import Selector
+from sampan.api.selectors.label_selector import selector_of
+from sampan.api.selectors.labels import Selector
 from sampan.api.semantics.owners import controller_of
-from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import OwnerReference
+from sampan.api.values.times import format_time
 from sampan.controllers.batch.job.conditions import is_finished
 from sampan.controllers.batch.job.pod_changes import PodChanges
 from sampan.controllers.batch.job.pod_state import (
@@ -37,12 +37,12 @@ from sampan.controllers.ownership import (
 from sampan.controllers.ownership.adoption import by_controller_or_orphan
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
+from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.own_writes import OwnWrites
 
 WIDE = 10
 """The pod changes of a job with a higher parallelism than this are batched for `BATCH_S`."""

@@ -7,9 +7,9 @@ deleted.
 
 from collections.abc import Sequence
 
-from sampan.api.times import parse_time
 from sampan.api.types.batch_v1 import Job, JobCondition
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values.times import parse_time
 from sampan.controllers.batch.job.conditions import (
     BACKOFF_LIMIT,
     COMPLETIONS,

@@ -22,12 +22,12 @@ from sampan.controllers.batch.job.pod_state import (
 )
 from sampan.controllers.batch.job.policies import match_failure_policy
 from sampan.controllers.batch.job.view import JobView
-from sampan.controllers.namespaces import is_namespace_terminating
+from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.ownership import Expectations, PodControl, slow_start
 from sampan.controllers.ownership.pods import FIRST, all_at_once, pod_from
 from sampan.machinery import errors
 from sampan.machinery.client import Client
-from sampan.machinery.own_writes import OwnWrites
+from sampan.machinery.control_loop.own_writes import OwnWrites
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 _LONGEST_PREFIX = 58

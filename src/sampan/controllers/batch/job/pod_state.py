@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.api.integers import parse_int64
 from sampan.api.semantics.pods import FAILED, is_terminating, sidecars_of
-from sampan.api.times import parse_time
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values.integers import parse_int64
+from sampan.api.values.times import parse_time
 
 CONTROLLER = "kubernetes.io/job-controller"
 """The value of spec.managedBy that stands for this controller; an unset field means the same."""

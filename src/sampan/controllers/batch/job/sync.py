@@ -2,9 +2,9 @@
 
 import msgspec
 
-from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import Job, JobCondition, JobStatus
 from sampan.api.types.core_v1 import Pod
+from sampan.api.values.times import format_time
 from sampan.controllers.batch.job.conditions import COMPLETE, FINAL, SUSPENDED, condition, ensure, final
 from sampan.controllers.batch.job.finish import completed, deadline_s, finish_condition, is_complete
 from sampan.controllers.batch.job.parallelism import pods_wanted
@@ -13,9 +13,9 @@ from sampan.controllers.batch.job.pod_state import is_suspended
 from sampan.controllers.batch.job.pod_tracker import is_settled, settle, take
 from sampan.controllers.batch.job.view import JobView
 from sampan.machinery.client import ResourceClient
+from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
-from sampan.machinery.own_writes import OwnWrites
 
 
 class JobStatusWriter:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from sampan.api.label_selector import selector_of
-from sampan.api.labels import Selector
+from sampan.api.selectors.label_selector import selector_of
+from sampan.api.selectors.labels import Selector
 from sampan.api.semantics.owners import is_controlled_by
 from sampan.api.semantics.pods import FAILED, available_in_s
 from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.namespaces import is_namespace_terminating
+from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.ownership import (
     ClaimControl,
     Expectations,
@@ -37,11 +37,11 @@ from sampan.controllers.workloads.daemonset.view import (
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch, soonest
+from sampan.machinery.control_loop.controller import Watch, soonest
+from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.own_writes import OwnWrites
 
 BURST = 250
 """The maximum number of pods created, and of pods deleted, in one sync."""

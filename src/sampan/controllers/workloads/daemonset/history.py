@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from sampan.api.labels import Selector
+from sampan.api.selectors.labels import Selector
 from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
 from sampan.api.types.core_v1 import Pod

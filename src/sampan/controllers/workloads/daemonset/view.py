@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from sampan.api.int_or_string import scaled
 from sampan.api.semantics.pods import is_available, is_ready, is_terminal
 from sampan.api.types.apps_v1 import DaemonSet, DaemonSetStatus
 from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.values.int_or_string import scaled
 from sampan.controllers.workloads.daemonset.nodes import Placement, is_updated, target_node
 
 ROLLING_UPDATE = "RollingUpdate"

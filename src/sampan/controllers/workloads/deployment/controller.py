@@ -7,10 +7,10 @@ import msgspec
 from sampan.api.go_compat.gotext import quote
 from sampan.api.semantics.conditions import FALSE
 from sampan.api.semantics.owners import controller_of, is_controlled_by
-from sampan.api.times import format_time
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.namespaces import is_namespace_terminating
+from sampan.api.values.times import format_time
+from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.ownership import ClaimControl, Expectations, OwnerIndex, candidates, claim
 from sampan.controllers.ownership.adoption import by_controller_or_orphan, selector_or_nothing
 from sampan.controllers.workloads.deployment.decision import Rollback, RolloutStep, decide
@@ -25,11 +25,11 @@ from sampan.controllers.workloads.deployment.status import (
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.control_loop.controller import Watch
+from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.own_writes import OwnWrites
 
 SCALING = "ScalingReplicaSet"
 

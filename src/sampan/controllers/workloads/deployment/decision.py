@@ -10,9 +10,9 @@ import msgspec
 
 from sampan.api.go_compat.gotext import quote
 from sampan.api.semantics.conditions import TRUE, find_condition
-from sampan.api.times import format_time
 from sampan.api.types.apps_v1 import Deployment, DeploymentStatus, ReplicaSet
 from sampan.api.types.core_v1 import Pod, PodTemplateSpec
+from sampan.api.values.times import format_time
 from sampan.controllers.workloads.deployment.replicasets import (
     HASH_LABEL,
     NOT_COPIED,

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.int_or_string import MAX_INT32, scaled
-from sampan.api.integers import parse_int64
 from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.semantics.workloads import desired_replicas
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet, ReplicaSetSpec
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
+from sampan.api.values.int_or_string import MAX_INT32, scaled
+from sampan.api.values.integers import parse_int64
 from sampan.controllers.ownership.revisions import template_hash
 
 REVISION = "deployment.kubernetes.io/revision"

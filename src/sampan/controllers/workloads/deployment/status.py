@@ -7,8 +7,8 @@ import msgspec
 from sampan.api.go_compat.gotext import quote
 from sampan.api.semantics.conditions import FALSE, TRUE, UNKNOWN, find_condition, without_condition
 from sampan.api.semantics.workloads import desired_replicas
-from sampan.api.times import format_time, parse_time
 from sampan.api.types.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
+from sampan.api.values.times import format_time, parse_time
 from sampan.controllers.workloads.deployment.replicasets import (
     ReplicaSets,
     deadline_s,

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
-from sampan.api.label_selector import selector_of
-from sampan.api.labels import Selector
+from sampan.api.selectors.label_selector import selector_of
+from sampan.api.selectors.labels import Selector
 from sampan.api.semantics.pods import available_in_s, is_terminal
 from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
-from sampan.controllers.namespaces import is_namespace_terminating
+from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.ownership import (
     ClaimControl,
     Expectations,
@@ -35,11 +35,11 @@ from sampan.controllers.workloads.statefulset.revisions import RevisionFinder, S
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch, soonest
+from sampan.machinery.control_loop.controller import Watch, soonest
+from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.own_writes import OwnWrites
 
 MOST_HELD_S = 30.0
 """The maximum backoff, in seconds, for replacing a pod that terminates repeatedly."""

@@ -2,7 +2,7 @@
 
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
-from sampan.controllers.namespaces import is_namespace_terminating
+from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.workloads.statefulset.identity import (
     claim_name,
     corrected,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sampan.api.labels import Selector
+from sampan.api.selectors.labels import Selector
 from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.ownership import revisions

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sampan.api.go_compat import gotext
-from sampan.api.quantity import Format, Quantity, parse
-from sampan.api.semantics.pod_qos import BEST_EFFORT, qos_class
-from sampan.api.semantics.pod_resources import effective_limits, effective_requests
+from sampan.api.semantics.pod_resources import BEST_EFFORT, effective_limits, effective_requests, qos_class
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.semantics.taints import MEMORY_PRESSURE as MEMORY_PRESSURE_TAINT
 from sampan.api.semantics.taints import NO_SCHEDULE, is_tolerated
 from sampan.api.types.core_v1 import Pod, Taint, Volume
+from sampan.api.values.quantity import Format, Quantity, parse
 from sampan.kubelet.admission import is_critical
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.machine import threshold_value

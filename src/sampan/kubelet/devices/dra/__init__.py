@@ -1,7 +1,7 @@
 """Dynamic resource allocation: claims are prepared by their drivers before a pod runs and unprepared after it
 (`pkg/kubelet/cm/dra`).
 
-`drivers` are the registered drivers, `claim_info` is the checkpoint of claims, `health` the health of devices,
+`drivers` are the registered drivers with the health of their devices, `claim_info` is the checkpoint of claims,
 `manager` combines them.
 """
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from sampan.api import quantity
 from sampan.api.semantics.owners import is_controlled_by
 from sampan.api.semantics.resource_claims import is_reserved_for
 from sampan.api.types.core_v1 import Container, Pod, PodResourceClaim
 from sampan.api.types.resource_v1 import ResourceClaim
+from sampan.api.values import quantity
 
 
 class ClaimNotPrepared(Exception):

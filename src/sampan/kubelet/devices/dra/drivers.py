@@ -1,12 +1,12 @@
-"""Registered DRA drivers and the calls to them (`pkg/kubelet/cm/dra/plugin`), and the deletion of the ResourceSlices of
-drivers that are gone.
+"""Registered DRA drivers, the calls to them and the health of their devices (`pkg/kubelet/cm/dra/plugin`), and the
+deletion of the ResourceSlices of drivers that are gone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,10 +21,13 @@ from sampan.machinery.clock import Clock
 if TYPE_CHECKING:
     from sampan.machinery.proto import ProtoSchema
 
-
 _HERE = Path(__file__).parent
 SERVICES = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
 _TIMEOUT_S = 45.0
+HEALTHY, UNHEALTHY, UNKNOWN = "Healthy", "Unhealthy", "Unknown"
+_HEALTH_NAMES = {1: HEALTHY, 2: UNHEALTHY}
+_HEALTH_TIMEOUT_S = 30.0
+_MAX_MESSAGE = 1024
 
 
 @cache
@@ -168,3 +171,64 @@ class ResourceSliceCleaner:
                 log.info("cannot delete the ResourceSlices of %s: %s", driver or "all drivers", error)
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, _MAX_PAUSE_S)
+
+
+def health_proto() -> ProtoSchema:
+    return calls.read(Path(__file__).parent / "health.proto")
+
+
+class DeviceHealth(NamedTuple):
+    health: str
+    message: str
+    until: float
+
+
+PoolDevice = tuple[str, str]
+"""Pool and device name."""
+
+
+class HealthTable:
+    """Health of devices as reported by their drivers. A report expires after its timeout."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._reports: dict[str, dict[PoolDevice, DeviceHealth]] = {}
+
+    def get(self, driver: str, pool: str, device: str) -> DeviceHealth:
+        state = self._reports.get(driver, {}).get((pool, device))
+        if state is None or state.until <= self._clock.monotonic():
+            return DeviceHealth(UNKNOWN, "", 0)
+        return state
+
+    def update(self, driver: str, response: Message) -> set[PoolDevice]:
+        """Store the report. Return the devices whose health or message has changed."""
+        before, now = self._reports.get(driver, {}), self._clock.monotonic()
+        after = {
+            (device_health.device.pool_name, device_health.device.device_name): _read_health(device_health, now)
+            for device_health in response.devices
+        }
+        changed = {
+            device for device in {*before, *after} if _reported(before.get(device)) != _reported(after.get(device))
+        }
+        self._reports[driver] = after
+        return changed
+
+    def forget(self, driver: str) -> set[PoolDevice]:
+        return set(self._reports.pop(driver, {}))
+
+
+def _read_health(report: Message, now: float) -> DeviceHealth:
+    timeout_s = report.health_check_timeout_seconds if report.health_check_timeout_seconds > 0 else _HEALTH_TIMEOUT_S
+    message = report.message if len(report.message) <= _MAX_MESSAGE else f"{report.message[: _MAX_MESSAGE - 3]}..."
+    return DeviceHealth(_HEALTH_NAMES.get(report.health, UNKNOWN), message, now + timeout_s)
+
+
+def _reported(health: DeviceHealth | None) -> tuple[str, str]:
+    return (health.health, health.message) if health is not None else (UNKNOWN, "")
+
+
+async def watch_health(endpoint: str) -> AsyncIterator[Message]:
+    schema = health_proto()
+    request = schema.NodeWatchResourcesRequest()
+    async for response in calls.stream(endpoint, schema, "DRAResourceHealth", "NodeWatchResources", request):
+        yield response

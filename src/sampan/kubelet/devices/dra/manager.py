@@ -11,7 +11,6 @@ from pathlib import Path
 
 from sampan.api.types.core_v1 import Container, Pod, ResourceHealth, ResourceStatus
 from sampan.api.types.resource_v1 import ResourceClaim
-from sampan.kubelet.devices.dra import health
 from sampan.kubelet.devices.dra.claim_info import (
     ClaimInfo,
     ClaimNotPrepared,
@@ -23,8 +22,17 @@ from sampan.kubelet.devices.dra.claim_info import (
     container_claims,
     pod_claims,
 )
-from sampan.kubelet.devices.dra.drivers import ClaimRef, DraDriver, DraDrivers, ResourceSliceCleaner, select_service
-from sampan.kubelet.devices.run_options import DeviceRunOptions
+from sampan.kubelet.devices.dra.drivers import (
+    ClaimRef,
+    DraDriver,
+    DraDrivers,
+    HealthTable,
+    PoolDevice,
+    ResourceSliceCleaner,
+    select_service,
+    watch_health,
+)
+from sampan.kubelet.devices.plugin import DeviceRunOptions
 from sampan.kubelet.plugin_registry import PluginError
 from sampan.kubelet.plugin_registry.calls import Message, RpcError
 from sampan.machinery import errors
@@ -53,7 +61,7 @@ class DraManager:
         self._drivers = DraDrivers()
         self._prepared = PreparedClaims(root / _STATE)
         self._prepared.read()
-        self._health = health.HealthTable(clock=clock)
+        self._health = HealthTable(clock=clock)
         self._slice_cleaner = ResourceSliceCleaner(client=client, node_name=node_name, clock=clock)
         self._lock = asyncio.Lock()
         """Serializes the pods, because two of them may use the same claim."""
@@ -89,7 +97,7 @@ class DraManager:
         """Watch the health of the driver's devices. A driver that does not implement this is not asked again."""
         while True:
             try:
-                async for response in health.watch_health(endpoint):
+                async for response in watch_health(endpoint):
                     self._report_health_change(name, self._health.update(name, response))
             except RpcError as error:
                 if error.code == "Unimplemented":
@@ -97,7 +105,7 @@ class DraManager:
             self._report_health_change(name, self._health.forget(name))
             await self._clock.sleep(_HEALTH_RETRY_S)
 
-    def _report_health_change(self, driver: str, devices: Iterable[health.PoolDevice]) -> None:
+    def _report_health_change(self, driver: str, devices: Iterable[PoolDevice]) -> None:
         infos = (info for pool, device in devices for info in self._prepared.of_device(driver, pool, device))
         for uid in sorted({uid for info in infos for uid in info.PodUIDs}):
             self._look_at(uid)

@@ -7,10 +7,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from sampan.api import quantity
 from sampan.api.semantics.pod_resources import effective_limits
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, EmptyDirVolumeSource, Pod
+from sampan.api.values import quantity
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread

@@ -9,7 +9,7 @@ from pathlib import Path
 from sampan.api.types.core_v1 import HostPathVolumeSource
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.kubelet.volumes.volume_host import in_thread
-from sampan.machinery.volumes.volume_annotations import LOCAL_PATH, PROVISIONED_BY
+from sampan.machinery.volumes import LOCAL_PATH, PROVISIONED_BY
 
 NAME = "kubernetes.io/host-path"
 _CHECKS = {

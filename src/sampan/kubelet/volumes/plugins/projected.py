@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sampan.api.label_selector import selector_of
+from sampan.api.selectors.label_selector import selector_of
 from sampan.api.semantics.pods import all_containers
 from sampan.api.types.certificates_v1beta1 import ClusterTrustBundle
 from sampan.api.types.core_v1 import ClusterTrustBundleProjection, Pod, ProjectedVolumeSource, VolumeProjection
@@ -23,7 +23,7 @@ from sampan.kubelet.volumes.plugins.api_objects import (
 from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Selection
-from sampan.machinery.pem import read_blocks
+from sampan.machinery.pki.pem import read_blocks
 
 NAME = "kubernetes.io/projected"
 _OWNER_ONLY = 0o600

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sampan.api import quantity
+from sampan.api.values import quantity
 from sampan.machinery.cel.checker.declarations import Library, function, method
 from sampan.machinery.cel.checker.estimate import traverse
 from sampan.machinery.cel.checker.types import BOOL, DOUBLE, INT, STRING, opaque

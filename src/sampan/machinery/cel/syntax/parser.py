@@ -8,7 +8,7 @@ from typing import Final
 from sampan.api.limits import CEL_DEPTH, CEL_NESTING, CEL_SOURCE_CHARACTERS
 from sampan.machinery.cel.errors import CompileError, Issue, format_issues
 from sampan.machinery.cel.escapes import RESERVED
-from sampan.machinery.cel.syntax import literals
+from sampan.machinery.cel.syntax import lexer
 from sampan.machinery.cel.syntax.ast import (
     CallNode,
     ExpressionNode,
@@ -48,11 +48,11 @@ _PRECEDENCE: Final = {
 }
 _FUNCTIONS: Final = {**{op: f"_{op}_" for op in _PRECEDENCE}, "in": "@in"}
 _VALUES: Final = {
-    INT: literals.int_value,
-    UINT: literals.uint_value,
-    FLOAT: literals.float_value,
-    STRING: literals.string_value,
-    BYTES: literals.bytes_value,
+    INT: lexer.int_value,
+    UINT: lexer.uint_value,
+    FLOAT: lexer.float_value,
+    STRING: lexer.string_value,
+    BYTES: lexer.bytes_value,
 }
 _OPERAND = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
@@ -189,7 +189,7 @@ class _Parser:
     def _literal(self, offset: int, kind: str, text: str) -> ExpressionNode:
         try:
             return Literal(offset, _VALUES[kind](text))
-        except literals.LiteralError as error:
+        except lexer.LiteralError as error:
             self._issues.append(Issue(offset, str(error)))
             return Literal(offset, None)
 

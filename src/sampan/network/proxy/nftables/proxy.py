@@ -18,13 +18,13 @@ from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.networking_v1 import ServiceCIDR
 from sampan.machinery.client.options import Selection
 from sampan.machinery.clock import Clock
-from sampan.machinery.events.recorder import WARNING, EventRecorder
+from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import Informer, InformerFactory
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.proxy.config import NodeFacts, ProxyConfig, node_facts
 from sampan.network.proxy.configuration import PRIMARY
-from sampan.network.proxy.conntrack.stale_flows import node_addresses
+from sampan.network.proxy.conntrack import node_addresses
 from sampan.network.proxy.health import ProxyHealth
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.nftables.nfnetlink import TransactionFailed

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 
 from sampan.machinery.clock import Clock
-from sampan.machinery.network_namespace import NetworkNamespace
+from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.proxy.services import TCP, EndpointInfo, ServicePortInfo, ServicePortName, ServicePortState
 
 _MOST_SESSIONS = 10_000

@@ -28,7 +28,7 @@ from sampan.apiserver.registry.kinds.horizontalpodautoscalers.validation import 
 )
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors
-from sampan.apiserver.registry.workloads.validation import validate_non_negative_counts
+from sampan.apiserver.registry.workloads import validate_non_negative_counts
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.cells import NONE
 from sampan.apiserver.tables.columns import AGE, NAME

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
-from sampan.api import names, quantity
+from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.types.autoscaling_v2 import (
     ContainerResourceMetricSource,
@@ -20,6 +20,7 @@ from sampan.api.types.autoscaling_v2 import (
     PodsMetricSource,
     ResourceMetricSource,
 )
+from sampan.api.values import quantity
 from sampan.apiserver.registry.podspec.resources import validate_container_resource_name
 from sampan.apiserver.registry.validation import (
     NEGATIVE,
@@ -96,24 +97,25 @@ def _validate_source(field: str, source: Any, at: str, object_group: GroupName) 
 
 
 def _validate_object_source(source: ObjectMetricSource, at: str) -> FieldErrors:
-    target = source.target
-    yield from _validate_identifier(source.metric, f"{at}.metric")
-    yield from _validate_target(target, f"{at}.target")
-    if target.value is None and target.averageValue is None:
-        text = "must set either a target value or averageValue"
-        yield FieldError.required(f"{at}.target.averageValue", text)
+    yield from _validate_metric_and_target(source, at, "must set either a target value or averageValue")
 
 
 def _validate_external_source(source: ExternalMetricSource, at: str) -> FieldErrors:
     target = source.target
-    yield from _validate_identifier(source.metric, f"{at}.metric")
-    yield from _validate_target(target, f"{at}.target")
-    if target.value is None and target.averageValue is None:
-        text = "must set either a target value for metric or a per-pod target"
-        yield FieldError.required(f"{at}.target.averageValue", text)
+    yield from _validate_metric_and_target(source, at, "must set either a target value for metric or a per-pod target")
     if target.value is not None and target.averageValue is not None:
         text = "may not set both a target value for metric and a per-pod target"
         yield FieldError.forbidden(f"{at}.target.value", text)
+
+
+def _validate_metric_and_target(
+    source: ObjectMetricSource | ExternalMetricSource, at: str, missing: str
+) -> FieldErrors:
+    """Yield the errors of the metric and its target. `missing` is the error if the target has no value."""
+    yield from _validate_identifier(source.metric, f"{at}.metric")
+    yield from _validate_target(source.target, f"{at}.target")
+    if source.target.value is None and source.target.averageValue is None:
+        yield FieldError.required(f"{at}.target.averageValue", missing)
 
 
 def _validate_pods_source(source: PodsMetricSource, at: str) -> FieldErrors:

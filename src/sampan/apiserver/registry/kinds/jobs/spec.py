@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.domains import domain_prefixed_path
 from sampan.api.field_errors import OMITTED, FieldError
 from sampan.api.go_compat import gotext
 from sampan.api.go_compat.internal_view import shown
+from sampan.api.names import domain_prefixed_path
 from sampan.api.semantics.conditions import is_true
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.batch_v1 import (
@@ -29,7 +29,7 @@ from sampan.apiserver.registry.validation import (
     validate_optional_one_of,
     validate_qualified_name,
 )
-from sampan.apiserver.registry.workloads.validation import IMMUTABLE, validate_immutable_selector
+from sampan.apiserver.registry.workloads import IMMUTABLE, validate_immutable_selector
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")

@@ -5,16 +5,16 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
 
-from sampan.api import times
 from sampan.api.field_errors import OMITTED, FieldError
 from sampan.api.go_compat import gotext
 from sampan.api.go_compat.internal_view import shown
 from sampan.api.semantics.conditions import FALSE, condition_status, is_true
 from sampan.api.types.batch_v1 import Job
+from sampan.api.values import times
 from sampan.apiserver.registry.kinds.jobs.spec import INDEXED
 from sampan.apiserver.registry.strategy import Context, StatusStrategy
 from sampan.apiserver.registry.validation import FieldErrors
-from sampan.apiserver.registry.workloads.validation import IMMUTABLE, validate_non_negative_counts
+from sampan.apiserver.registry.workloads import IMMUTABLE, validate_non_negative_counts
 
 _is_number = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII).fullmatch
 

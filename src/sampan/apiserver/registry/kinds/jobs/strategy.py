@@ -2,20 +2,28 @@
 
 from collections.abc import Iterable, Iterator
 
-from sampan.api import ages, names, times
+from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.int_or_string import MAX_INT32
 from sampan.api.semantics.conditions import is_true
 from sampan.api.types.batch_v1 import Job, JobSpec
 from sampan.api.types.meta_v1 import LabelSelector
+from sampan.api.values import ages, times
+from sampan.api.values.int_or_string import MAX_INT32
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.kinds.jobs.spec import INDEXED, validate_job_spec, validate_job_spec_update
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.strategy import Column, Context
 from sampan.apiserver.registry.validation import FieldErrors
-from sampan.apiserver.registry.workloads import validation
-from sampan.apiserver.registry.workloads.templates import SELECTOR, TemplateStrategy, container_columns, update_options
+from sampan.apiserver.registry.workloads import (
+    SELECTOR,
+    TemplateStrategy,
+    container_columns,
+    parse_selector,
+    update_options,
+    validate_selector,
+    validate_selector_matches_template,
+)
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _BACKOFF_LIMIT = 6
@@ -81,7 +89,7 @@ def validate_generated_selector(job: Job, *, has_new_labels: bool) -> FieldError
         labels |= {UID_LABEL: meta.uid, NAME_LABEL: meta.name}
     for key, value in labels.items():
         yield from _validate_label(job.spec.template.metadata.labels, key, value)
-    selected = validation.parsed(selector)
+    selected = parse_selector(selector)
     if selected is not None and not selected.matches(labels):
         yield FieldError.invalid("spec.selector", selector, "`selector` not auto-generated")
 
@@ -150,10 +158,10 @@ def _validate_spec(spec: JobSpec, old: JobSpec | None, options: PodValidationOpt
     yield from validate_job_spec(spec, options, "spec")
     if spec.selector is None:
         yield FieldError.required(at)
-    yield from validation.validate_selector(spec.selector, old.selector if old is not None else None, at)
-    selected = validation.parsed(spec.selector)
+    yield from validate_selector(spec.selector, old.selector if old is not None else None, at)
+    selected = parse_selector(spec.selector)
     if selected is not None:
-        yield from validation.validate_selector_matches_template(selected, spec.template, "spec.template")
+        yield from validate_selector_matches_template(selected, spec.template, "spec.template")
 
 
 def _validate_hostname(job: Job) -> FieldErrors:

@@ -1,3 +1,3 @@
 """Volumes in pod specs: `defaults` sets default values; `validation`, with `sources`, `projected` and `volume_claims`,
-yields errors; `path_overlaps` yields warnings. `token_volume` knows the volume with the token of the pod's service
+yields errors; `path_overlaps` yields warnings. `projected` also has the volume with the token of the pod's service
 account."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sampan.api import limits
 from sampan.api.go_compat import gotext
 from sampan.api.types.core_v1 import DownwardAPIVolumeFile, KeyToPath, Volume, VolumeProjection
-from sampan.apiserver.registry.podspec.volumes.token_volume import is_token_source
+from sampan.apiserver.registry.podspec.volumes.projected import is_token_source
 
 
 class _File(NamedTuple):

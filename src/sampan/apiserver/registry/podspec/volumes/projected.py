@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import (
     ConfigMapProjection,
+    DownwardAPIProjection,
     DownwardAPIVolumeFile,
     KeyToPath,
+    ObjectFieldSelector,
     ProjectedVolumeSource,
     SecretProjection,
     ServiceAccountTokenProjection,
@@ -20,7 +22,7 @@ from sampan.apiserver.registry.podspec.env import (
     validate_object_field_selector,
     validate_resource_field_selector,
 )
-from sampan.apiserver.registry.podspec.volumes.token_volume import is_token_source
+from sampan.apiserver.registry.podspec.volumes.defaults import FILE_MODE
 from sampan.apiserver.registry.validation import (
     FieldErrors,
     validate_file_mode,
@@ -30,6 +32,7 @@ from sampan.apiserver.registry.validation import (
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
+
 
 _LEAST_S, _MOST_S = 600, 2**32
 _CONFLICT = "conflicting duplicate paths"
@@ -123,3 +126,31 @@ def _validate_token_projection(
         for error in validate_local_non_reserved_path(token.path, f"{at}.path"):
             if not options.far_token_paths:
                 yield error
+
+
+TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+_LIFE_S = 3607
+_NAMESPACE = ObjectFieldSelector(apiVersion="v1", fieldPath="metadata.namespace")
+_SOURCES = (
+    VolumeProjection(serviceAccountToken=ServiceAccountTokenProjection(expirationSeconds=_LIFE_S, path="token")),
+    VolumeProjection(
+        configMap=ConfigMapProjection(name="kube-root-ca.crt", items=[KeyToPath(key="ca.crt", path="ca.crt")])
+    ),
+    VolumeProjection(
+        downwardAPI=DownwardAPIProjection(items=[DownwardAPIVolumeFile(path="namespace", fieldRef=_NAMESPACE)])
+    ),
+)
+
+
+def token_source() -> ProjectedVolumeSource:
+    """Return the projected volume with a service account token that admission adds to most pods. Its parts are shared
+    by all pods until they are stored, so they must not be modified."""
+    return ProjectedVolumeSource(defaultMode=FILE_MODE, sources=[*_SOURCES])
+
+
+_STANDARD = token_source()
+
+
+def is_token_source(source: ProjectedVolumeSource) -> bool:
+    """Whether the source is that of the standard token volume, which needs no validation."""
+    return source == _STANDARD

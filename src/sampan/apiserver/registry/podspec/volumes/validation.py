@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sampan.api import names, quantity
+from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer
@@ -19,6 +19,7 @@ from sampan.api.types.core_v1 import (
     VolumeDevice,
     VolumeMount,
 )
+from sampan.api.values import quantity
 from sampan.apiserver.registry.podspec.volumes import sources as storage
 from sampan.apiserver.registry.podspec.volumes.projected import (
     validate_downward_api_file,

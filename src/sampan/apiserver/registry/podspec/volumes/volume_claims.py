@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from sampan.api import names, quantity
+from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
-from sampan.api.label_selector import label_errors, selector_errors
+from sampan.api.selectors.label_selector import label_errors, selector_errors
 from sampan.api.types.core_v1 import (
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
@@ -14,6 +14,7 @@ from sampan.api.types.core_v1 import (
     TypedObjectReference,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import quantity
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.podspec.resources import round_up
 from sampan.apiserver.registry.validation import FieldErrors, validate_optional_one_of

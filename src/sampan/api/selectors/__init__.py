@@ -1,0 +1,3 @@
+"""Label and field selectors: their text and object forms, validation and matching (`k8s.io/apimachinery/pkg/labels`,
+`pkg/fields`).
+"""

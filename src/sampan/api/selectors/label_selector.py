@@ -1,0 +1,119 @@
+"""LabelSelector objects (matchLabels and matchExpressions): their selectors and their validation."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Protocol
+
+from sampan.api import names
+from sampan.api.field_errors import FieldError
+from sampan.api.go_compat import gotext
+from sampan.api.selectors.label_grammar import SelectorError
+from sampan.api.selectors.labels import EVERYTHING, NOTHING, Operator, Requirement, Selector
+
+OPERATORS = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+}
+
+_MOST_KEPT = 50
+"""Selectors with more parts are not cached, or they could fill the memory."""
+
+
+class Expression(Protocol):
+    """The fields of a LabelSelectorRequirement."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def operator(self) -> str: ...
+    @property
+    def values(self) -> Sequence[str]: ...
+
+
+class LabelSelector(Protocol):
+    @property
+    def matchLabels(self) -> Mapping[str, str]: ...
+    @property
+    def matchExpressions(self) -> Sequence[Expression]: ...
+
+
+def selector_of(source: LabelSelector | None) -> Selector:
+    """Return the selector of the object: nothing for None, everything for an empty object. Raise `SelectorError` if it
+    is invalid."""
+    if source is None:
+        return NOTHING
+    labels, expressions = source.matchLabels, source.matchExpressions
+    if not labels and not expressions:
+        return EVERYTHING
+    terms = tuple((e.key, e.operator, tuple(e.values)) for e in expressions)
+    is_small = len(labels) + sum(1 + len(values) for _, _, values in terms) <= _MOST_KEPT
+    return (_selector_kept if is_small else _selector)(tuple(labels.items()), terms)
+
+
+def _selector(
+    labels: tuple[tuple[str, str], ...], expressions: tuple[tuple[str, str, tuple[str, ...]], ...]
+) -> Selector:
+    requirements = [Requirement(key, Operator.EQUALS, (value,)) for key, value in labels]
+    for requirement in requirements:
+        requirement.check()
+    for key, operator, values in expressions:
+        if operator not in OPERATORS:
+            raise SelectorError(f"{gotext.quote(operator)} is not a valid label selector operator")
+        requirements.append(Requirement(key, OPERATORS[operator], values))
+        requirements[-1].check()
+    return Selector(requirements)
+
+
+_selector_kept = lru_cache(maxsize=4096)(_selector)
+
+
+def is_selected(labels: Mapping[str, str], source: LabelSelector | None) -> bool:
+    """Whether the selector matches the labels; an invalid selector matches nothing."""
+    try:
+        return selector_of(source).matches(labels)
+    except SelectorError:
+        return False
+
+
+def selector_errors(source: LabelSelector | None, field: str, *, allow_bad_values: bool = False) -> list[FieldError]:
+    """Return the errors of the object at `field`. `allow_bad_values` accepts invalid label values in objects that
+    already have them."""
+    if source is None:
+        return []
+    errors = label_errors(source.matchLabels, f"{field}.matchLabels")
+    for at, expression in enumerate(source.matchExpressions):
+        errors += _expression_errors(expression, f"{field}.matchExpressions[{at}]", allow_bad_values)
+    return errors
+
+
+def label_errors(labels: Mapping[str, str], field: str) -> list[FieldError]:
+    errors = []
+    for key, value in labels.items():
+        errors += [FieldError.invalid(field, key, message) for message in names.label_key(key)]
+        errors += [FieldError.invalid(field, value, message) for message in names.label_value(value)]
+    return errors
+
+
+def _expression_errors(expression: Expression, field: str, allow_bad_values: bool) -> list[FieldError]:
+    errors = _operator_errors(expression, field)
+    errors += [
+        FieldError.invalid(f"{field}.key", expression.key, message) for message in names.label_key(expression.key)
+    ]
+    if not allow_bad_values:
+        for at, value in enumerate(expression.values):
+            errors += [
+                FieldError.invalid(f"{field}.values[{at}]", value, message) for message in names.label_value(value)
+            ]
+    return errors
+
+
+def _operator_errors(expression: Expression, field: str) -> list[FieldError]:
+    if expression.operator not in OPERATORS:
+        return [FieldError.invalid(f"{field}.operator", expression.operator, "not a valid selector operator")]
+    if expression.operator in ("In", "NotIn"):
+        detail = "must be specified when `operator` is 'In' or 'NotIn'"
+        return [] if expression.values else [FieldError.required(f"{field}.values", detail)]
+    detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+    return [FieldError.forbidden(f"{field}.values", detail)] if expression.values else []

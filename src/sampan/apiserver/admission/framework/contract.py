@@ -1,0 +1,142 @@
+"""The contract of admission plug-ins: two extension points, and what a plug-in sees of a request.
+
+A plug-in implements `MutatingAdmission`, `ValidatingAdmission` or both. `mutating`, `validating` and
+`mutating_and_validating` register it for its phases, so that the type checker verifies its methods. The counterparts
+are `MutationInterface`, `ValidationInterface` and `Attributes` of `k8s.io/apiserver/pkg/admission`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from sampan.api.resources.resource import Resource
+from sampan.machinery import errors
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.request.call import UserInfo
+
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+WebhookIdentity = tuple[str, str, int]
+"""The names of a configuration and of its webhook, and the number among webhooks of that name. The configuration of a
+policy is empty."""
+
+
+@dataclass(slots=True)
+class Reinvocation:
+    """The state with which mutating plug-ins are run a second time, after a webhook or policy has changed the
+    object."""
+
+    is_repeated: bool = False
+    """Whether this run of the mutating plug-ins is a reinvocation."""
+    is_required: bool = False
+    """Whether a second run is necessary."""
+    called: set[WebhookIdentity] = field(default_factory=set)
+    """Webhooks and policies that are to be called again if the object changes after their call."""
+    required: set[WebhookIdentity] = field(default_factory=set)
+    """Webhooks and policies to be called in the second run."""
+    last_output: bytes = b""
+    """The object after the last call of a webhook."""
+
+    def require_called(self) -> None:
+        """Have all webhooks and policies of `called` called in the second run."""
+        self.required |= self.called
+        self.called.clear()
+
+
+@dataclass(slots=True, kw_only=True)
+class AdmissionAttributes:
+    """What a plug-in sees of a request. `obj` is the new object (None for a delete), which `admit` may change."""
+
+    operation: Operation
+    resource: Resource
+    registry: Registry
+    user: UserInfo
+    namespace: str
+    name: str
+    obj: Any
+    old: Any = None
+    subresource: str = ""
+    dry_run: bool = False
+    warn: Callable[[str], None] = lambda _: None
+    annotate: Callable[[str, str], None] = lambda key, value: None
+    """Adds an audit annotation to the request."""
+    options: Callable[[], dict[str, Any] | None] = lambda: None
+    """Returns the CreateOptions, UpdateOptions or DeleteOptions of the request as a JSON value."""
+    reinvocation: Reinvocation = field(default_factory=Reinvocation)
+
+    def forbidden(self, why: str, causes: Sequence[Mapping[str, str]] = ()) -> errors.ApiError:
+        """Return the Forbidden error that a plug-in raises to reject the request."""
+        resource, name = self.resource, self.name
+        if not name:
+            meta = self.obj.metadata if self.obj is not None else None
+            name = (meta.name or meta.generateName if meta is not None else "") or "Unknown"
+        return errors.forbidden(resource.plural, name, why, group=resource.group, causes=causes)
+
+
+def is_pod(resource: Resource) -> bool:
+    return resource.plural == "pods" and resource.group == ""
+
+
+def is_pod_creation(operation: Operation, resource: Resource, subresource: str) -> bool:
+    return is_pod(resource) and operation == "CREATE" and not subresource
+
+
+def is_pod_write(operation: Operation, resource: Resource, subresource: str) -> bool:
+    """Whether the request creates or updates a pod, rather than a subresource of it."""
+    return is_pod(resource) and operation in ("CREATE", "UPDATE") and not subresource
+
+
+class AdmissionPlugin(Protocol):
+    """What plug-ins of both extension points have in common."""
+
+    @property
+    def name(self) -> str:
+        """The name in --enable-admission-plugins and --disable-admission-plugins."""
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        """Whether the plug-in applies to such requests. The result is cached for each operation, resource and
+        subresource, so it must not depend on anything else."""
+
+
+class MutatingAdmission(AdmissionPlugin, Protocol):
+    async def admit(self, attributes: AdmissionAttributes) -> None:
+        """Change the object in place, or reject the request.
+
+        A rejection is an ApiError: that of `AdmissionAttributes.forbidden` unless the Kubernetes counterpart returns
+        another one.
+        """
+
+
+class ValidatingAdmission(AdmissionPlugin, Protocol):
+    async def validate(self, attributes: AdmissionAttributes) -> None:
+        """Reject the request with an ApiError, or return. The object must not be changed any more."""
+
+
+class MutatingAndValidatingAdmission(MutatingAdmission, ValidatingAdmission, Protocol):
+    """A plug-in that takes part in both phases."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredPlugin:
+    """A plug-in and the phases in which the chain calls it."""
+
+    plugin: AdmissionPlugin
+    mutating: MutatingAdmission | None = None
+    validating: ValidatingAdmission | None = None
+
+
+def mutating(plugin: MutatingAdmission) -> RegisteredPlugin:
+    return RegisteredPlugin(plugin, mutating=plugin)
+
+
+def validating(plugin: ValidatingAdmission) -> RegisteredPlugin:
+    return RegisteredPlugin(plugin, validating=plugin)
+
+
+def mutating_and_validating(plugin: MutatingAndValidatingAdmission) -> RegisteredPlugin:
+    return RegisteredPlugin(plugin, mutating=plugin, validating=plugin)

@@ -1,0 +1,370 @@
+"""NodeRestriction: a kubelet may only write its own node and related objects, create mirror pods without references to
+other API objects, and request service account tokens for the audiences of its pods' volumes or those that it is
+authorized for. The counterpart is `plugin/pkg/admission/noderestriction`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sampan.api.codec import json
+from sampan.api.go_compat import gotext
+from sampan.api.resources.resource import Resource
+from sampan.api.semantics.pod_references import CONFIG_MIRROR, is_mirror_pod, referenced_resource
+from sampan.api.types.authentication_v1 import TokenRequest
+from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Volume
+from sampan.api.types.storage_v1 import CSIDriver
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework.lookup import is_allowed
+from sampan.apiserver.authz.authorizer import Attributes as AuthzAttributes
+from sampan.apiserver.registry.certificate_rules import parse_request
+from sampan.apiserver.request.call import UserInfo
+from sampan.machinery import errors
+
+_RESTRICTED = "node-restriction.kubernetes.io"
+_KUBERNETES = ("kubernetes.io", "k8s.io")
+_OWN_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_OWN = frozenset(
+    {
+        *("kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch"),
+        *("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
+        *("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
+        *("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+        *("beta.kubernetes.io/os", "beta.kubernetes.io/arch"),
+    }
+)
+
+
+def forbidden_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    changed = {key for key, _ in old.items() ^ new.items()}
+    return sorted(key for key in changed if _is_forbidden(key))
+
+
+def _is_forbidden(key: str) -> bool:
+    domain = key.partition("/")[0] if "/" in key else ""
+    if _is_in(domain, _RESTRICTED):
+        return True
+    is_kubernetes = any(_is_in(domain, suffix) for suffix in _KUBERNETES)
+    return is_kubernetes and key not in _OWN and not any(_is_in(domain, own) for own in _OWN_DOMAINS)
+
+
+def _is_in(domain: str, parent: str) -> bool:
+    return domain == parent or domain.endswith(f".{parent}")
+
+
+NODES = "system:nodes"
+_PREFIX = "system:node:"
+_LEASES = "kube-node-lease"
+_SIGNERS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")
+_CLAIM_STATUS = ("capacity", "conditions", "allocatedResources", "allocatedResourceStatuses")
+
+
+def node_of(user: UserInfo) -> str | None:
+    """Return the node of a kubelet's user; None for any other user."""
+    if NODES not in user.groups or not user.name.startswith(_PREFIX):
+        return None
+    return user.name.removeprefix(_PREFIX)
+
+
+class NodeRestriction:
+    name = "NodeRestriction"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        return (resource.group, resource.plural) in _RULES and operation in ("CREATE", "UPDATE", "DELETE")
+
+    async def admit(self, attributes: AdmissionAttributes) -> None:
+        node = node_of(attributes.user)
+        if node is None:
+            return
+        if not node:
+            who = gotext.quote(attributes.user.name)
+            raise attributes.forbidden(f"could not determine node from user {who}")
+        await _RULES[attributes.resource.group, attributes.resource.plural](attributes, node)
+
+
+def _name(attributes: AdmissionAttributes) -> str:
+    name: str = attributes.name or (attributes.old.metadata.name if attributes.old is not None else "")
+    return name
+
+
+# -- pods ------------------------------------------------------------------------------------------------------------
+
+
+async def _pods(attributes: AdmissionAttributes, node: str) -> None:
+    match attributes.subresource:
+        case "":
+            await _pod(attributes, node)
+        case "status":
+            _pod_status(attributes, node)
+        case "eviction":
+            await _eviction(attributes, node)
+        case other:
+            text = f"unexpected pod subresource {gotext.quote(other)}, only 'status' and 'eviction' are allowed"
+            raise attributes.forbidden(text)
+
+
+async def _pod(attributes: AdmissionAttributes, node: str) -> None:
+    own = gotext.quote(node)
+    if attributes.operation == "CREATE":
+        await _new_pod(attributes, attributes.obj, node)
+    elif attributes.operation == "DELETE":
+        if attributes.old.spec.nodeName != node:
+            raise attributes.forbidden(f"node {own} can only delete pods with spec.nodeName set to itself")
+    else:
+        operation = gotext.quote(attributes.operation)
+        raise attributes.forbidden(
+            f"unexpected operation {operation}, node {own} can only create and delete mirror pods"
+        )
+
+
+async def _new_pod(attributes: AdmissionAttributes, pod: Pod, node: str) -> None:
+    if obstacle := find_mirror_pod_error(pod, node):
+        raise attributes.forbidden(obstacle)
+    node_object: Node | None = await lookup.find(attributes.registry.open_store_of("", "v1", "Node"), "", node)
+    if node_object is None:
+        raise errors.not_found("nodes", node)
+    owner = pod.metadata.ownerReferences[0]
+    if owner.uid != node_object.metadata.uid:
+        text = f"node {node} UID mismatch: expected {owner.uid} got {node_object.metadata.uid}"
+        raise attributes.forbidden(text)
+    if kind := referenced_resource(pod.spec):
+        raise attributes.forbidden(f"node {gotext.quote(node)} can not create pods that reference {kind}")
+
+
+def _pod_status(attributes: AdmissionAttributes, node: str) -> None:
+    own = gotext.quote(node)
+    if attributes.operation != "UPDATE":
+        raise attributes.forbidden(f"unexpected operation {gotext.quote(attributes.operation)}")
+    old: Pod = attributes.old
+    new: Pod = attributes.obj
+    if old.spec.nodeName != node:
+        raise attributes.forbidden(f"node {own} can only update pod status for pods with spec.nodeName set to itself")
+    if old.metadata.labels != new.metadata.labels:
+        raise attributes.forbidden(f"node {own} cannot update labels through pod status")
+    if old.status.resourceClaimStatuses != new.status.resourceClaimStatuses:
+        raise attributes.forbidden(f"node {own} cannot update resource claim statues")
+    if old.status.extendedResourceClaimStatus != new.status.extendedResourceClaimStatus:
+        raise attributes.forbidden(f"node {own} cannot update extended resource claim status")
+
+
+async def _eviction(attributes: AdmissionAttributes, node: str) -> None:
+    pod = await _pod_named(attributes, attributes.name)
+    if pod.spec.nodeName != node:
+        raise attributes.forbidden(f"node {node} can only evict pods with spec.nodeName set to itself")
+
+
+async def _pod_named(attributes: AdmissionAttributes, name: str) -> Pod:
+    store = attributes.registry.open_store_of("", "v1", "Pod")
+    pod: Pod | None = await lookup.find(store, attributes.namespace, name)
+    if pod is None:
+        raise errors.not_found("pods", name)
+    return pod
+
+
+# -- the node and its objects ----------------------------------------------------------------------------------------
+
+
+async def _node(attributes: AdmissionAttributes, node: str) -> None:
+    own, name = gotext.quote(node), _name(attributes)
+    if name != node:
+        raise attributes.forbidden(f"node {own} is not allowed to modify node {gotext.quote(name)}")
+    if attributes.operation == "CREATE":
+        if bad := forbidden_changes({}, attributes.obj.metadata.labels):
+            raise attributes.forbidden(f"node {own} is not allowed to set the following labels: {', '.join(bad)}")
+    elif attributes.operation == "UPDATE":
+        _changed_node(attributes, attributes.old, attributes.obj, own)
+
+
+def _changed_node(attributes: AdmissionAttributes, old: Node, new: Node, own: str) -> None:
+    if new.spec.taints != old.spec.taints:
+        raise attributes.forbidden(f"node {own} is not allowed to modify taints")
+    if new.metadata.ownerReferences != old.metadata.ownerReferences:
+        raise attributes.forbidden(f"node {own} is not allowed to modify ownerReferences")
+    if bad := forbidden_changes(old.metadata.labels, new.metadata.labels):
+        raise attributes.forbidden(f"is not allowed to modify labels: {', '.join(bad)}")
+
+
+async def _lease(attributes: AdmissionAttributes, node: str) -> None:
+    if attributes.namespace != _LEASES:
+        raise attributes.forbidden(f"can only access leases in the {gotext.quote(_LEASES)} system namespace")
+    if _name(attributes) != node:
+        raise attributes.forbidden("can only access node lease with the same name as the requesting node")
+
+
+async def _csi_node(attributes: AdmissionAttributes, node: str) -> None:
+    if _name(attributes) != node:
+        raise attributes.forbidden("can only access CSINode with the same name as the requesting node")
+
+
+async def _resource_slice(attributes: AdmissionAttributes, node: str) -> None:
+    verbs: dict[Operation, str] = {"CREATE": "create", "DELETE": "delete"}
+    verb = verbs.get(attributes.operation)
+    obj: Any = attributes.obj if attributes.obj is not None else attributes.old
+    if verb is not None and obj.spec.nodeName != node:
+        raise attributes.forbidden(f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
+
+
+# -- claims, tokens, certificates ------------------------------------------------------------------------------------
+
+
+async def _claim(attributes: AdmissionAttributes, node: str) -> None:
+    if attributes.subresource != "status":
+        raise attributes.forbidden("may only update PVC status")
+    if _rest_of_claim(attributes.old) != _rest_of_claim(attributes.obj):
+        allowed = "status.quantity and status.conditions"
+        text = f"node {gotext.quote(node)} is not allowed to update fields other than {allowed}"
+        raise attributes.forbidden(text)
+
+
+def _rest_of_claim(claim: Any) -> Any:
+    value = json.to_value(claim)
+    meta = {key: part for key, part in value["metadata"].items() if key not in ("resourceVersion", "managedFields")}
+    status = {key: part for key, part in value.get("status", {}).items() if key not in _CLAIM_STATUS}
+    return {**value, "metadata": meta, "status": status}
+
+
+async def _account(attributes: AdmissionAttributes, node: str) -> None:
+    if attributes.operation != "CREATE" or attributes.subresource != "token":
+        return
+    request: TokenRequest = attributes.obj
+    ref = request.spec.boundObjectRef
+    if ref is None or (ref.apiVersion, ref.kind) != ("v1", "Pod") or not ref.name:
+        raise attributes.forbidden("node requested token not bound to a pod")
+    if not ref.uid:
+        raise attributes.forbidden("node requested token with a pod binding without a uid")
+    pod = await _pod_named(attributes, ref.name)
+    if ref.uid != pod.metadata.uid:
+        text = f"the UID in the bound object reference ({ref.uid}) does not match the UID in record."
+        raise attributes.forbidden(f"{text} The object might have been deleted and then recreated")
+    if pod.spec.nodeName != node:
+        raise attributes.forbidden("node requested token bound to a pod scheduled on a different node")
+    if lacking := await audience_obstacle(attributes, pod, request.spec.audiences or []):
+        raise attributes.forbidden(lacking)
+
+
+async def _signing_request(attributes: AdmissionAttributes, node: str) -> None:
+    if attributes.operation != "CREATE" or attributes.obj.spec.signerName not in _SIGNERS:
+        return
+    try:
+        parsed = parse_request(attributes.obj.spec.request or b"")
+    except ValueError as error:
+        raise attributes.forbidden(f"unable to parse csr: {error}") from None
+    from sampan.machinery.pki.certificates import subject_common_name
+
+    if subject_common_name(parsed.subject) != f"{_PREFIX}{node}":
+        raise attributes.forbidden(f"can only create a node CSR with CN={_PREFIX}{node}")
+
+
+_RULES = {
+    ("", "pods"): _pods,
+    ("", "nodes"): _node,
+    ("", "persistentvolumeclaims"): _claim,
+    ("", "serviceaccounts"): _account,
+    ("coordination.k8s.io", "leases"): _lease,
+    ("storage.k8s.io", "csinodes"): _csi_node,
+    ("resource.k8s.io", "resourceslices"): _resource_slice,
+    ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
+}
+
+
+def find_mirror_pod_error(pod: Pod, node: str) -> str:
+    """Return why the node may not create the pod; "" if it may. The UID of the owner reference is not checked here."""
+    own = gotext.quote(node)
+    if not is_mirror_pod(pod):
+        return f"pod does not have {gotext.quote(CONFIG_MIRROR)} annotation, node {own} can only create mirror pods"
+    if pod.spec.nodeName != node:
+        return f"node {own} can only create pods with spec.nodeName set to itself"
+    return _find_owner_error(pod, node)
+
+
+def _find_owner_error(pod: Pod, node: str) -> str:
+    start, owners = f"node {gotext.quote(node)}", pod.metadata.ownerReferences
+    if len(owners) > 1:
+        return f"{start} can only create pods with a single owner reference set to itself"
+    if not owners or (owners[0].apiVersion, owners[0].kind, owners[0].name) != ("v1", "Node", node):
+        return f"{start} can only create pods with an owner reference set to itself"
+    if not owners[0].controller:
+        return f"{start} can only create pods with a controller owner reference set to itself"
+    if owners[0].blockOwnerDeletion:
+        return f"{start} must not set blockOwnerDeletion on an owner reference"
+    return ""
+
+
+_VERB = "request-serviceaccounts-token-audience"
+
+
+async def audience_obstacle(attributes: AdmissionAttributes, pod: Pod, audiences: list[str]) -> str:
+    """Return why the node may not request a token for these audiences; "" if it may."""
+    if len(audiences) > 1:
+        return "node may only request 0 or 1 audiences"
+    audience = audiences[0] if audiences else ""
+    quoted_audience, user = gotext.quote(audience), attributes.user
+    try:
+        if await _asks_for(attributes, pod, audience):
+            return ""
+    except errors.NotFound as error:
+        return f"error validating audience {quoted_audience}: {error.message}"
+    request = AuthzAttributes(user, _VERB, "", "", "v1", audience, namespace=attributes.namespace, name=attributes.name)
+    if await is_allowed(attributes, request):
+        return ""
+    refusal = f"{user.name} is not authorized to request tokens for this audience"
+    return f"audience {quoted_audience} not found in pod spec volume, {refusal}"
+
+
+async def _asks_for(attributes: AdmissionAttributes, pod: Pod, audience: str) -> bool:
+    lost: errors.NotFound | None = None
+    for volume in pod.spec.volumes:
+        if volume.projected is not None and any(
+            source.serviceAccountToken is not None and source.serviceAccountToken.audience == audience
+            for source in volume.projected.sources or ()
+        ):
+            return True
+        try:
+            driver = await _driver(attributes, pod, volume)
+            if driver is not None and any(
+                token_request.audience == audience for token_request in driver.spec.tokenRequests
+            ):
+                return True
+        except errors.NotFound as error:
+            lost = error
+    if lost is not None:
+        raise lost
+    return False
+
+
+async def _driver(attributes: AdmissionAttributes, pod: Pod, volume: Volume) -> CSIDriver | None:
+    """Return the CSI driver of a volume, which is inline or that of a claim; None if it has none."""
+    if volume.csi is not None:
+        name = volume.csi.driver
+    else:
+        claim = _bound_claim(pod, volume)
+        name = await _driver_of_claim(attributes, pod.metadata.namespace, claim) if claim else ""
+    if not name:
+        return None
+    store = attributes.registry.open_store_of("storage.k8s.io", "v1", "CSIDriver")
+    driver: CSIDriver | None = await lookup.find(store, "", name)
+    if driver is None:
+        raise errors.not_found("csidrivers", name, group="storage.k8s.io")
+    return driver
+
+
+def _bound_claim(pod: Pod, volume: Volume) -> str:
+    if volume.ephemeral is not None and volume.ephemeral.volumeClaimTemplate is not None:
+        return f"{pod.metadata.name}-{volume.name}"
+    return volume.persistentVolumeClaim.claimName if volume.persistentVolumeClaim is not None else ""
+
+
+async def _driver_of_claim(attributes: AdmissionAttributes, namespace: str, name: str) -> str:
+    registry = attributes.registry
+    claim: PersistentVolumeClaim | None = await lookup.find(
+        registry.open_store_of("", "v1", "PersistentVolumeClaim"), namespace, name
+    )
+    if claim is None:
+        raise errors.not_found("persistentvolumeclaims", name)
+    volume: PersistentVolume | None = await lookup.find(
+        registry.open_store_of("", "v1", "PersistentVolume"), "", claim.spec.volumeName
+    )
+    if volume is None:
+        raise errors.not_found("persistentvolumes", claim.spec.volumeName)
+    return volume.spec.csi.driver if volume.spec.csi is not None else ""

@@ -1,0 +1,28 @@
+"""Bounds on what the clients of a server hold at the same time, such as connections or queries in progress."""
+
+
+class ClientCounts:
+    """Counts what each client holds: at most `most` altogether, and `most_per_client` for one client."""
+
+    def __init__(self, *, most: int, most_per_client: int) -> None:
+        self._most, self._most_per_client = most, most_per_client
+        self._counts: dict[str, int] = {}
+        self.total = 0
+
+    def __getitem__(self, client: str) -> int:
+        return self._counts.get(client, 0)
+
+    def enter(self, client: str) -> bool:
+        """Count one more for the client, unless a bound is reached. Return whether it was counted."""
+        if self.total >= self._most or self[client] >= self._most_per_client:
+            return False
+        self._counts[client] = self[client] + 1
+        self.total += 1
+        return True
+
+    def leave(self, client: str) -> None:
+        """Release what `enter` has counted."""
+        self.total -= 1
+        self._counts[client] -= 1
+        if not self._counts[client]:
+            del self._counts[client]

@@ -1,0 +1,315 @@
+"""Connection tracking of the kernel, as far as kube-proxy changes it (`pkg/proxy/conntrack`): stale UDP flows, which it
+deletes from the kernel's table, and the limits of that table.
+
+The first packet of a UDP flow decides where all of its packets go, for as long as the client keeps sending. If the
+endpoint of a flow is gone, or if the service had no endpoint when the flow began, the entry must be deleted, so that
+the next packet is sent to an endpoint. Like the real kube-proxy, this compares entries with the serving endpoints
+only: a change of traffic policies leaves existing flows alone, as it does with TCP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import socket
+import struct
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.network.proxy.configuration import ConntrackConfiguration, seconds
+from sampan.network.proxy.metrics import ProxyMetrics
+from sampan.network.proxy.services import IPV4, IPV6, UDP, ServicePortState
+from sampan.network.proxy.tracker import ServiceChange
+
+_SYSCTLS = Path("/proc/sys/net/netfilter")
+_HASH_SIZE = Path("/sys/module/nf_conntrack/parameters/hashsize")
+_MOST_ENTRIES = 1 << 20
+"""The limit of a computed table size, which keeps the memory of machines with many CPUs in bounds."""
+_MAX = "nf_conntrack_max"
+_NETLINK_NETFILTER = 12
+_NFNL_SUBSYS_CTNETLINK = 1
+_CT_GET, _CT_DELETE = 1, 2
+_NLM_REQUEST, _NLM_ACK, _NLM_DUMP = 0x1, 0x4, 0x300
+_NLMSG_ERROR, _NLMSG_DONE = 2, 3
+_TUPLE_ORIG, _TUPLE_REPLY, _ID, _ZONE = 1, 2, 12, 18
+_TUPLE_IP, _TUPLE_PROTO = 1, 2
+_IP_SOURCE = {socket.AF_INET: 1, socket.AF_INET6: 3}
+_IP_DESTINATION = {socket.AF_INET: 2, socket.AF_INET6: 4}
+_PROTO_NUMBER, _PROTO_SOURCE_PORT, _PROTO_DESTINATION_PORT = 1, 2, 3
+_TYPE_MASK = 0x3FFF
+"""Attribute types without the flags for nested attributes and byte order."""
+_RECEIVE_BYTES, _BUFFER_BYTES = 1 << 18, 4 << 20
+_SO_RCVBUFFORCE = 33
+_ENOENT = 2
+
+_HEADER = struct.Struct("=IHHII")
+_NFGEN = struct.Struct("=BBH")
+_ATTRIBUTE = struct.Struct("=HH")
+_CODE = struct.Struct("=i")
+_PORT = struct.Struct("!H")
+log = logging.getLogger(__name__)
+
+_ADDRESS_FAMILIES = {IPV4: socket.AF_INET, IPV6: socket.AF_INET6}
+
+Target = tuple[str, int]
+"""An address and a port. An empty address stands for all addresses of the node."""
+ServingEndpoints = Mapping[Target, frozenset[Target]]
+"""The endpoints that flows to a target may have."""
+
+
+def conntrack_sysctls(configuration: ConntrackConfiguration, cpus: int) -> dict[str, int]:
+    """Return the values to set by name. Pure."""
+    return dict(_values(configuration, cpus))
+
+
+def _values(configuration: ConntrackConfiguration, cpus: int) -> Iterator[tuple[str, int]]:
+    if configuration.maxPerCore:
+        scaled = configuration.maxPerCore * cpus
+        yield _MAX, _MOST_ENTRIES if scaled > _MOST_ENTRIES else max(scaled, configuration.min or 0)
+    for name, duration in (
+        ("nf_conntrack_tcp_timeout_established", configuration.tcpEstablishedTimeout),
+        ("nf_conntrack_tcp_timeout_close_wait", configuration.tcpCloseWaitTimeout),
+        ("nf_conntrack_udp_timeout", configuration.udpTimeout),
+        ("nf_conntrack_udp_timeout_stream", configuration.udpStreamTimeout),
+    ):
+        if seconds(duration) >= 1:
+            yield name, int(seconds(duration))
+    if configuration.tcpBeLiberal:
+        yield "nf_conntrack_tcp_be_liberal", 1
+
+
+def apply_conntrack_sysctls(configuration: ConntrackConfiguration) -> None:
+    """Set the sysctls in the network namespace of the calling thread. Blocks.
+
+    A sysctl that cannot be set is logged: services work without it. The table size belongs to the machine: namespaces
+    of nodes cannot change it, and it is never reduced, because other programs may rely on it.
+    """
+    _load_module()
+    for name, value in conntrack_sysctls(configuration, os.cpu_count() or 1).items():
+        file = _SYSCTLS / name
+        try:
+            current = int(file.read_text())
+            if current == value or (name == _MAX and current > value):
+                continue
+            file.write_text(str(value))
+        except (OSError, ValueError) as error:
+            is_of_machine = name == _MAX and isinstance(error, PermissionError)
+            log.log(logging.INFO if is_of_machine else logging.WARNING, "cannot set sysctl %s: %s", name, error)
+            continue
+        log.info("set sysctl net.netfilter.%s to %d", name, value)
+        if name == _MAX:
+            _grow_hash_table(value // 4)
+
+
+def _load_module() -> None:
+    if not _SYSCTLS.exists() and (modprobe := shutil.which("modprobe")):
+        subprocess.run([modprobe, "--quiet", "nf_conntrack"], capture_output=True, check=False, timeout=30)
+
+
+def _grow_hash_table(size: int) -> None:
+    try:
+        if int(_HASH_SIZE.read_text()) < size:
+            _HASH_SIZE.write_text(str(size))
+    except (OSError, ValueError) as error:
+        log.warning("cannot set the size of the conntrack hash table to %d: %s", size, error)
+
+
+class UdpFlow(NamedTuple):
+    """A tracked UDP flow: where its first packet was sent to, and who replies."""
+
+    destination: str
+    destination_port: int
+    reply_source: str
+    reply_source_port: int
+    attributes: bytes
+    """The attributes that identify the entry in the kernel."""
+
+
+class ConntrackTable:
+    """A netlink connection for one IP family. Calls block, and raise OSError."""
+
+    def __init__(self, family: socket.AddressFamily) -> None:
+        self._family = family
+
+    def udp_flows(self) -> list[UdpFlow]:
+        with closing(_open()) as netlink:
+            netlink.send(_message(_CT_GET, _NLM_REQUEST | _NLM_DUMP, self._family))
+            return list(self._read(netlink))
+
+    def delete(self, flows: Iterable[UdpFlow]) -> int:
+        """Delete entries, and return how many existed: others have expired in the meantime."""
+        count = 0
+        with closing(_open()) as netlink:
+            for flow in flows:
+                netlink.send(_message(_CT_DELETE, _NLM_REQUEST | _NLM_ACK, self._family, flow.attributes))
+                code = _code(netlink.recv(_RECEIVE_BYTES))
+                if code and code != _ENOENT:
+                    raise OSError(code, os.strerror(code))
+                count += not code
+        return count
+
+    def _read(self, netlink: socket.socket) -> Iterator[UdpFlow]:
+        while True:
+            data = netlink.recv(_RECEIVE_BYTES)
+            at = 0
+            while at < len(data):
+                length, kind, *_ = _HEADER.unpack_from(data, at)
+                if kind == _NLMSG_DONE:
+                    return
+                if kind == _NLMSG_ERROR:
+                    code = -_CODE.unpack_from(data, at + _HEADER.size)[0]
+                    raise OSError(code, os.strerror(code))
+                flow = self._flow(data, at + _HEADER.size + _NFGEN.size, at + length)
+                if flow is not None:
+                    yield flow
+                at += _aligned(length)
+
+    def _flow(self, data: bytes, start: int, end: int) -> UdpFlow | None:
+        places = {kind: (begin, begin + size) for kind, begin, size in _attributes(data, start, end)}
+        if _TUPLE_ORIG not in places or _TUPLE_REPLY not in places:
+            return None
+        original = self._tuple(data, *places[_TUPLE_ORIG])
+        reply = self._tuple(data, *places[_TUPLE_REPLY])
+        if original is None or reply is None:
+            return None
+        identity = b"".join(_copied(data, *places[kind]) for kind in (_TUPLE_ORIG, _ZONE, _ID) if kind in places)
+        return UdpFlow(original[1], original[3], reply[0], reply[2], identity)
+
+    def _tuple(self, data: bytes, start: int, end: int) -> tuple[str, str, int, int] | None:
+        """Return the addresses and ports of source and destination, or None for other protocols than UDP."""
+        nested = {kind: (begin, begin + size) for kind, begin, size in _attributes(data, start, end)}
+        ports = {kind: begin for kind, begin, _ in _attributes(data, *nested[_TUPLE_PROTO])}
+        if data[ports[_PROTO_NUMBER]] != socket.IPPROTO_UDP:
+            return None
+        addresses = {kind: data[begin : begin + size] for kind, begin, size in _attributes(data, *nested[_TUPLE_IP])}
+        return (
+            socket.inet_ntop(self._family, addresses[_IP_SOURCE[self._family]]),
+            socket.inet_ntop(self._family, addresses[_IP_DESTINATION[self._family]]),
+            _PORT.unpack_from(data, ports[_PROTO_SOURCE_PORT])[0],
+            _PORT.unpack_from(data, ports[_PROTO_DESTINATION_PORT])[0],
+        )
+
+
+def _open() -> socket.socket:
+    netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_NETFILTER)
+    try:
+        netlink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+    except OSError:
+        netlink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+    netlink.bind((0, 0))
+    netlink.settimeout(30)
+    return netlink
+
+
+def _message(kind: int, flags: int, family: int, attributes: bytes = b"") -> bytes:
+    body = _NFGEN.pack(family, 0, 0) + attributes
+    return _HEADER.pack(_HEADER.size + len(body), _NFNL_SUBSYS_CTNETLINK << 8 | kind, flags, 1, 0) + body
+
+
+def _attributes(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield type, start and size of the values of the attributes between two positions."""
+    while start + _ATTRIBUTE.size <= end:
+        length, kind = _ATTRIBUTE.unpack_from(data, start)
+        if length < _ATTRIBUTE.size:
+            return
+        yield kind & _TYPE_MASK, start + _ATTRIBUTE.size, length - _ATTRIBUTE.size
+        start += _aligned(length)
+
+
+def _copied(data: bytes, start: int, end: int) -> bytes:
+    """Return an attribute with its header and padding."""
+    return data[start - _ATTRIBUTE.size : end] + bytes(_aligned(end - start) - (end - start))
+
+
+def _aligned(length: int) -> int:
+    return (length + 3) & ~3
+
+
+def _code(data: bytes) -> int:
+    """Return the error code of an acknowledgement; 0 for success."""
+    return int(-_CODE.unpack_from(data, _HEADER.size)[0])
+
+
+class UdpFlowCleaner:
+    """Deletes stale UDP flows after each sync that changed a UDP service. One dump of the table serves all changes."""
+
+    def __init__(self, *, namespace: NetworkNamespace, metrics: ProxyMetrics) -> None:
+        self._metrics = metrics
+        self._executor: ThreadPoolExecutor = namespace.executor("conntrack")
+        self._pending: dict[str, dict[Target, frozenset[Target]]] = {IPV4: {}, IPV6: {}}
+        """Changed targets by IP family, kept until a pass over the table has succeeded."""
+
+    async def __aenter__(self) -> UdpFlowCleaner:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._executor.shutdown(wait=False)
+
+    async def on_changes(self, changes: Sequence[ServiceChange]) -> None:
+        for family, targets in self._pending.items():
+            states = [state for change in changes for state in change.current if state.info.family == family]
+            targets.update(serving_endpoints(states))
+            if targets:
+                await self._clean(family, targets)
+
+    async def _clean(self, family: str, targets: dict[Target, frozenset[Target]]) -> None:
+        start, loop = perf_counter(), asyncio.get_running_loop()
+        try:
+            deleted = await loop.run_in_executor(self._executor, _delete_stale, family, dict(targets))
+        except OSError as error:
+            log.warning("cannot delete stale conntrack entries of UDP services: %s; retrying with the next sync", error)
+            return
+        targets.clear()
+        self._metrics.on_conntrack_synced(family, start=start, deleted=deleted)
+        if deleted:
+            log.info("deleted %d stale conntrack entries of UDP services (%s)", deleted, family)
+
+
+def serving_endpoints(states: Iterable[ServicePortState]) -> dict[Target, frozenset[Target]]:
+    """Return the serving endpoints of UDP service ports by the addresses at which clients reach the service."""
+    targets: dict[Target, frozenset[Target]] = {}
+    for state in states:
+        info = state.info
+        if info.protocol != UDP:
+            continue
+        endpoints = frozenset((endpoint.address, endpoint.port) for endpoint in state.endpoints if endpoint.is_serving)
+        for address in (info.cluster_ip, *info.external_ips, *info.load_balancer_ips):
+            targets[address, info.port] = endpoints
+        if info.node_port:
+            targets["", info.node_port] = endpoints
+    return targets
+
+
+def stale_flows(
+    flows: Iterable[UdpFlow], targets: ServingEndpoints, node_addresses: frozenset[str]
+) -> Iterator[UdpFlow]:
+    """Yield the flows to a target that no serving endpoint replies to."""
+    for flow in flows:
+        endpoints = targets.get((flow.destination, flow.destination_port))
+        if endpoints is None and flow.destination in node_addresses:
+            endpoints = targets.get(("", flow.destination_port))
+        if endpoints is not None and (flow.reply_source, flow.reply_source_port) not in endpoints:
+            yield flow
+
+
+def _delete_stale(family: str, targets: ServingEndpoints) -> int:
+    table = ConntrackTable(_ADDRESS_FAMILIES[family])
+    addresses = node_addresses(_ADDRESS_FAMILIES[family]) if any(not address for address, _ in targets) else frozenset()
+    return table.delete(list(stale_flows(table.udp_flows(), targets, addresses)))
+
+
+def node_addresses(family: socket.AddressFamily) -> frozenset[str]:
+    """Return the addresses of the current network namespace, except for loopback, where node ports are sockets."""
+    from pyroute2 import IPRoute
+
+    with IPRoute() as netlink:
+        addresses = (message.get_attr("IFA_ADDRESS") for message in netlink.get_addr(family=family))
+        return frozenset(address for address in addresses if address != "::1" and not address.startswith("127."))

@@ -1,1 +1,0 @@
-"""Pending pods: the scheduling queue (compare `pkg/scheduler/backend/queue`)."""

@@ -1,0 +1,105 @@
+"""Every object that a real server sent decodes into its type and encodes back to the same JSON."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.resources.resource import GroupVersionKind
+from sampan.api.scheme import type_for
+from sampan.api.types.base import Struct
+from sampan.api.types.meta_v1 import ObjectMeta, WatchEvent
+from sampan.api.types.version import Info
+from tests.api.recordings import recorded_responses
+
+
+class Walk:
+    """Sends values through decoding and encoding, and counts what it saw."""
+
+    def __init__(self) -> None:
+        self.counts = Counter[str]()
+
+    def again(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.event(event) for event in value]
+        if isinstance(value, dict) and "gitVersion" in value:
+            return self.typed(value, Info)
+        if not isinstance(value, dict) or "kind" not in value:
+            self.counts["other"] += 1
+            return value
+        kind = type_of(value)
+        shown = self.custom(value) if kind is None else self.typed(value, kind)
+        if shown.get("rows"):
+            shown["rows"] = [{**row, "object": self.again(row.get("object"))} for row in shown["rows"]]
+        return shown
+
+    def event(self, event: dict[str, Any]) -> Any:
+        self.counts["events"] += 1
+        shown = self.typed(event, WatchEvent)
+        return {**shown, "object": self.again(event["object"])}
+
+    def typed(self, value: dict[str, Any], kind: type[Struct]) -> Any:
+        self.counts["typed"] += 1
+        self.counts["items"] += len(value.get("items") or ())
+        obj, strict = codec.decode(json.dumps(value).encode(), kind)
+        assert not strict
+        assert isinstance(obj, kind)
+        return json.loads(codec.encode(obj))
+
+    def custom(self, value: dict[str, Any]) -> Any:
+        self.counts["custom"] += 1
+        is_list = "continue" in value["metadata"] or "items" in value
+        for item in (
+            value.get("items", []) if is_list else [value]
+        ):  # their metadata has a type though the rest has none
+            meta, strict = codec.decode(json.dumps(item["metadata"]).encode(), ObjectMeta)
+            assert (codec.to_value(meta), strict) == (item["metadata"], [])
+        shown, strict = codec.decode_any(json.dumps(value).encode())
+        assert not strict
+        return json.loads(codec.encode(shown))
+
+
+def type_of(value: dict[str, Any]) -> type[Struct] | None:
+    group, _, version = value.get("apiVersion", "v1").rpartition("/")
+    return type_for(GroupVersionKind(group=group, version=version, kind=value["kind"]))
+
+
+def test_objects_of_a_real_server_come_back_the_same(shared_dir: Path) -> None:
+    walk, steps, faults = Walk(), 0, []
+    for response in recorded_responses(shared_dir):
+        steps += 1
+        where = f"{response.scenario} step {response.step} ({response.request})"
+        try:
+            again = response.without_ignored(walk.again(response.body))
+        except (ValueError, AssertionError) as error:
+            faults.append(f"{where}: {error}")
+            continue
+        if again != response.without_ignored(response.body):
+            faults.append(f"{where}: {first_difference(response.body, again)}")
+    assert not faults, "\n".join(faults)
+    assert steps == 2793
+    assert walk.counts == {"typed": 2887, "items": 286, "events": 140, "custom": 96, "other": 80}
+
+
+def first_difference(expected: Any, actual: Any, path: str = "") -> str:
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for key in [*expected, *actual]:
+            if expected.get(key, "absent") != actual.get(key, "absent"):
+                return first_difference(expected.get(key, "absent"), actual.get(key, "absent"), f"{path}.{key}")
+    if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for index, (a, b) in enumerate(zip(expected, actual, strict=True)):
+            if a != b:
+                return first_difference(a, b, f"{path}[{index}]")
+    return f"{path}: wanted {expected!r}, found {actual!r}"
+
+
+@pytest.mark.parametrize(("group", "kind"), [("", "Pod"), ("", "Service"), ("apps", "Deployment")])
+def test_encoded_objects_begin_with_their_title(group: str, kind: str) -> None:
+    gvk = GroupVersionKind(group=group, version="v1", kind=kind)
+    type_ = type_for(gvk)
+    assert type_ is not None
+    title = f'{{"kind":"{kind}","apiVersion":"{gvk.api_version}","metadata":{{'
+    assert codec.encode(type_()).startswith(title.encode())

@@ -1,0 +1,182 @@
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.selectors import labels
+from sampan.api.selectors.labels import (
+    EVERYTHING,
+    NOTHING,
+    Operator,
+    Requirement,
+    Selector,
+    SelectorError,
+    from_labels,
+    parse,
+)
+
+VECTORS = json.loads((Path(__file__).parents[1] / "data" / "label_selector_vectors.json").read_text())
+
+
+@pytest.mark.parametrize(("text", "written", "error"), VECTORS)
+def test_as_the_real_server(text: str, written: str | None, error: str | None) -> None:
+    if error:
+        with pytest.raises(SelectorError) as raised:
+            parse(text)
+        assert str(raised.value) == error
+    else:
+        assert str(parse(text)) == written
+
+
+keys = st.sampled_from(["a", "b", "app", "example.com/zone", "in", "notin"])
+values = st.sampled_from(["", "x", "y", "z", "5", "10", "007", "in", "notin"])
+integers = st.integers(0, 20).map(str)
+label_sets = st.dictionaries(keys, values | integers)
+requirements = st.one_of(
+    st.builds(Requirement, keys, st.sampled_from([Operator.EXISTS, Operator.DOES_NOT_EXIST]), st.just(())),
+    st.builds(
+        Requirement,
+        keys,
+        st.sampled_from([Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.NOT_EQUALS]),
+        st.tuples(values),
+    ),
+    st.builds(
+        Requirement,
+        keys,
+        st.sampled_from([Operator.IN, Operator.NOT_IN]),
+        st.sets(values, min_size=1, max_size=4).map(lambda members: tuple(sorted(members))),
+    ),
+    st.builds(Requirement, keys, st.sampled_from([Operator.GREATER_THAN, Operator.LESS_THAN]), st.tuples(integers)),
+)
+selectors = st.lists(requirements, max_size=5).map(Selector)
+
+
+def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    """The meaning of a requirement, spelled out."""
+    key, operator, values = requirement
+    value = labels.get(key)
+    if operator in (Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS):
+        return value is not None and value in values
+    if operator in (Operator.NOT_IN, Operator.NOT_EQUALS):
+        return value is None or value not in values
+    if operator is Operator.EXISTS:
+        return value is not None
+    if operator is Operator.DOES_NOT_EXIST:
+        return value is None
+    if value is None or not value.isdigit():
+        return False
+    return int(value) > int(values[0]) if operator is Operator.GREATER_THAN else int(value) < int(values[0])
+
+
+@given(selectors)
+def test_the_text_says_it_all(selector: Selector) -> None:
+    again = parse(str(selector))
+    assert again == selector
+    assert hash(again) == hash(selector)
+
+
+@given(selectors, label_sets)
+def test_matching_means_that_all_requirements_hold(selector: Selector, labels: dict[str, str]) -> None:
+    assert selector.matches(labels) == all(holds(requirement, labels) for requirement in selector.requirements)
+
+
+@given(selectors, label_sets)
+def test_what_matches_has_the_exact_pairs(selector: Selector, labels: dict[str, str]) -> None:
+    if selector.matches(labels):
+        assert set(selector.exact()) <= set(labels.items())
+        assert selector.required().items() <= labels.items()
+
+
+@given(st.text(alphabet="ab=!(),<> in\0\t", max_size=20))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        selector = parse(text)
+    except SelectorError:
+        return
+    assert parse(str(selector)) == selector
+
+
+def test_exact() -> None:
+    selector = parse("a=1,b==2,c in (3),d in (4,5),e!=6,f,a=7")
+    assert selector.exact() == [("a", "1"), ("a", "7"), ("b", "2"), ("c", "3")]
+    assert selector.required() == {"a": "7", "b": "2", "c": "3"}
+
+
+def test_everything_and_nothing() -> None:
+    assert parse("") == EVERYTHING
+    assert EVERYTHING.is_everything
+    assert EVERYTHING.matches({})
+    assert not NOTHING.is_everything
+    assert not NOTHING.matches({"a": "b"})
+    assert EVERYTHING != NOTHING
+    assert not NOTHING.narrowed(Requirement("a", Operator.EXISTS)).matches({"a": "b"})
+    assert str(EVERYTHING.narrowed(Requirement("a", Operator.EXISTS))) == "a"
+    assert repr(NOTHING) == "Selector(is_nothing=True)"
+    assert repr(parse("a=b")) == "Selector('a=b')"
+
+
+def test_from_labels() -> None:
+    assert str(from_labels({"b": "2", "a": "1"})) == "a=1,b=2"
+    assert from_labels({}) == EVERYTHING
+
+
+@pytest.mark.parametrize(
+    ("value", "greater", "less"),
+    [
+        ("4", False, True),
+        ("5", False, False),
+        ("6", True, False),
+        ("x", False, False),
+        ("", False, False),
+        ("+6", True, False),
+        ("-6", False, True),
+        ("9223372036854775807", True, False),
+        ("9223372036854775808", False, False),
+    ],
+)
+def test_order_compares_numbers_of_64_bits(value: str, greater: bool, less: bool) -> None:
+    assert parse("n>5").matches({"n": value}) is greater
+    assert parse("n<5").matches({"n": value}) is less
+
+
+def test_long_texts_are_not_kept() -> None:
+    before = labels._parse_kept.cache_info().currsize
+    parse(",".join(f"key-{number}" for number in range(5000)))
+    assert labels._parse_kept.cache_info().currsize == before
+
+
+def recorded(shared: Path, name: str, parameter: str) -> list[tuple[str, dict[str, Any]]]:
+    """Selectors that were sent in a recording, with the steps of the answers."""
+    steps = json.loads((shared / "golden" / "recorded" / f"{name}.json").read_text())
+    queries = [(parse_qs(urlsplit(step["request"].split(" ")[1]).query), step) for step in steps]
+    return [(query[parameter][0], step) for query, step in queries if parameter in query and step["status"] != 404]
+
+
+def test_recorded_refusals(shared_dir: Path) -> None:
+    cases = recorded(shared_dir, "lists-labels-bad", "labelSelector")
+    assert len(cases) > 15
+    for text, step in cases:
+        if step["status"] == 200:
+            parse(text)
+            continue
+        with pytest.raises(SelectorError) as raised:
+            parse(text)
+        assert str(raised.value) == step["body"]["message"]
+
+
+def test_recorded_lists(shared_dir: Path) -> None:
+    cases = [
+        (text, step["body"]["items"])
+        for text, step in recorded(shared_dir, "lists-labels", "labelSelector")
+        if step["body"].get("kind") == "SecretList"
+    ]
+    known = {item["metadata"]["name"]: item["metadata"].get("labels", {}) for _, items in cases for item in items}
+    assert len(cases) > 15
+    for text, items in cases:
+        selected = {name for name, labels in known.items() if parse(text).matches(labels)}
+        assert selected == {item["metadata"]["name"] for item in items}, text

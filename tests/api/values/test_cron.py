@@ -1,0 +1,137 @@
+"""Schedules of cron jobs: how they are read, and when they are due."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.values.cron import Every, ScheduleError, Times, UnknownTimeZone, parse_schedule, time_zone
+
+
+def due(schedule: str, after: str, name: str = "Etc/UTC", times: int = 1) -> list[str]:
+    """The next times in that zone, as the clocks there show them."""
+    where, due_times = time_zone(name), []
+    moment: float | None = datetime.fromisoformat(after).replace(tzinfo=where).timestamp()
+    for _ in range(times):
+        assert moment is not None
+        moment = parse_schedule(schedule).next_after(moment, where)
+        due_times.append(datetime.fromtimestamp(moment, where).isoformat() if moment is not None else "never")
+    return due_times
+
+
+@pytest.mark.parametrize(
+    ("schedule", "after", "expected"),
+    [
+        ("* * * * *", "2026-01-01T00:00:00", "2026-01-01T00:01:00"),
+        ("* * * * *", "2026-01-01T00:00:59.5", "2026-01-01T00:01:00"),
+        ("*/15 9-17 * * mon-fri", "2026-01-02T17:45:00", "2026-01-05T09:00:00"),
+        ("0 0 13 * FRI", "2026-01-01T00:00:00", "2026-01-02T00:00:00"),
+        ("0 0 13 * *", "2026-01-14T00:00:00", "2026-02-13T00:00:00"),
+        ("0 0 */2 * 1", "2026-01-01T00:00:00", "2026-01-03T00:00:00"),
+        ("30 4 1,15 jun ?", "2026-06-01T04:30:00", "2026-06-15T04:30:00"),
+        ("0 0 29 2 *", "2026-01-01T00:00:00", "2028-02-29T00:00:00"),
+        ("5/20 * * * *", "2026-01-01T00:05:00", "2026-01-01T00:25:00"),
+        ("@hourly", "2026-01-01T00:00:00", "2026-01-01T01:00:00"),
+        ("@daily", "2026-01-01T00:00:00", "2026-01-02T00:00:00"),
+        ("@weekly", "2026-01-01T00:00:00", "2026-01-04T00:00:00"),
+        ("@monthly", "2026-01-01T00:00:00", "2026-02-01T00:00:00"),
+        ("@annually", "2026-01-01T00:00:00", "2027-01-01T00:00:00"),
+        ("@every 1h30m", "2026-01-01T00:00:00", "2026-01-01T01:30:00"),
+        ("@every 1ms", "2026-01-01T00:00:00", "2026-01-01T00:00:01"),
+        ("TZ=Asia/Tokyo 0 9 * * *", "2026-01-01T01:00:00", "2026-01-02T00:00:00"),
+    ],
+)
+def test_when_it_is_due(schedule: str, after: str, expected: str) -> None:
+    assert due(schedule, after) == [f"{expected}+00:00"]
+
+
+def test_what_never_comes() -> None:
+    assert due("0 0 30 2 *", "2026-01-01T00:00:00") == ["never"]
+    assert due(", * * * *", "2026-01-01T00:00:00") == ["never"]
+
+
+def test_an_hour_that_the_clock_skips_is_not_due_and_one_that_it_repeats_is_twice() -> None:
+    assert due("30 2 * * *", "2026-03-28T12:00:00", "Europe/Berlin") == ["2026-03-30T02:30:00+02:00"]
+    assert due("30 2 * * *", "2026-10-24T12:00:00", "Europe/Berlin", 2) == [
+        "2026-10-25T02:30:00+02:00",
+        "2026-10-25T02:30:00+01:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fault"),
+    [
+        ("", "empty spec string"),
+        ("every day", "expected exactly 5 fields, found 2: [every day]"),
+        ("* * * * * *", "expected exactly 5 fields, found 6: [* * * * * *]"),
+        ("60 * * * *", "end of range (60) above maximum (59): 60"),
+        ("* * 0 * *", "beginning of range (0) below minimum (1): 0"),
+        ("* * * 13 *", "end of range (13) above maximum (12): 13"),
+        ("* * * * 7", "end of range (7) above maximum (6): 7"),
+        ("5-1 * * * *", "beginning of range (5) beyond end of range (1): 5-1"),
+        ("1-2-3 * * * *", "too many hyphens: 1-2-3"),
+        ("1/2/3 * * * *", "too many slashes: 1/2/3"),
+        ("*/0 * * * *", "step of range should be a positive number: */0"),
+        ("*/-1 * * * *", "negative number (-1) not allowed: -1"),
+        ("x * * * *", 'failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax'),
+        ("* * * * moon", 'failed to parse int from moon: strconv.Atoi: parsing "moon": invalid syntax'),
+        (
+            f"{'9' * 19} * * * *",
+            f'failed to parse int from {"9" * 19}: strconv.Atoi: parsing "{"9" * 19}": value out of…',
+        ),
+        ("@never", "unrecognized descriptor: @never"),
+        ("@every x", 'failed to parse duration @every x: time: invalid duration "x"'),
+        ("TZ=0", "invalid schedule format: runtime error: slice bounds out of range [:-1]"),
+        ("CRON_TZ=Nowhere/Land * * * * *", "provided bad location Nowhere/Land: unknown time zone Nowhere/Land"),
+    ],
+)
+def test_what_is_no_schedule(schedule: str, fault: str) -> None:
+    with pytest.raises(ScheduleError) as refused:
+        parse_schedule(schedule)
+    text = str(refused.value)
+    assert text.startswith(fault[:-1]) if fault.endswith("…") else text == fault
+
+
+@given(st.text(max_size=20) | st.from_regex(r"[-0-9*/,?a-z@ ]{1,20}", fullmatch=True))
+def test_any_text_is_a_schedule_or_is_refused(text: str) -> None:
+    try:
+        schedule = parse_schedule(text)
+    except ScheduleError:
+        return
+    assert isinstance(schedule, Times | Every)
+
+
+FIELD = st.sampled_from(["*", "*/7", "3", "1-4", "2,5"])
+
+
+@given(st.tuples(*[FIELD] * 5), st.integers(0, 2**31))
+def test_the_next_time_is_the_first_minute_that_fits(fields: tuple[str, ...], after: int) -> None:
+    schedule = parse_schedule(" ".join(fields))
+    assert isinstance(schedule, Times)
+    moment = schedule.next_after(after)
+    assert moment is not None
+    assert moment > after
+    assert _fits(schedule, moment)
+    minute = after - after % 60 + 60
+    assert not any(_fits(schedule, earlier) for earlier in range(minute, min(int(moment), minute + 600), 60))
+
+
+def _fits(times: Times, moment: float) -> bool:
+    now = datetime.fromtimestamp(moment, UTC)
+    day, weekday = now.day in times.days, now.isoweekday() % 7 in times.weekdays
+    is_day = day and weekday if times.any_day else day or weekday
+    return is_day and now.month in times.months and now.hour in times.hours and now.minute in times.minutes
+
+
+@pytest.mark.parametrize("name", ["Europe/Berlin", "UTC", "Etc/GMT+5", "America/Argentina/Buenos_Aires"])
+def test_known_zones(name: str) -> None:
+    assert time_zone(name).key == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "europe/berlin", "Europe", "/UTC", "../UTC", ".", "-x", "a//b", "x" * 15, "Größe"]
+)
+def test_unknown_zones(name: str) -> None:
+    with pytest.raises(UnknownTimeZone):
+        time_zone(name)

@@ -1,0 +1,19 @@
+"""Entries of the audit log, built for tests."""
+
+from sampan.apiserver.audit.event import AuditEntry, AuditEvent, Body
+
+
+def entry(id: str = "1", **bodies: Body | None) -> AuditEntry:
+    event = AuditEvent(
+        kind="Event",
+        apiVersion="audit.k8s.io/v1",
+        level="Metadata",
+        auditID=id,
+        stage="RequestReceived",
+        requestURI="/",
+        verb="get",
+        user={"username": "may"},
+        requestReceivedTimestamp="",
+        stageTimestamp="",
+    )
+    return AuditEntry(event, **bodies)  # type: ignore[arg-type]

@@ -1,0 +1,297 @@
+"""Rules of core kinds that the recordings do not show."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from sampan.machinery.clock import VirtualClock
+from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, with_server
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices"
+NEW_EVENTS = "/apis/events.k8s.io/v1/namespaces/ns/events"
+REVISIONS = "/apis/apps/v1/namespaces/ns/controllerrevisions"
+CIDRS = "/apis/networking.k8s.io/v1/servicecidrs"
+ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
+CONTROLLERS = f"{NAMESPACE}/replicationcontrollers"
+
+
+def named(**content: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, **content}
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+CIDR_SPEC = "spec.cidrs: Invalid value"
+TOO_MUCH = "x" * (1024 * 1024 + 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "faults"),
+    [
+        (f"{NAMESPACE}/configmaps", named(data={"k": TOO_MUCH}), ["[]: Too long: may not be more than 1048576 bytes"]),
+        (
+            f"{NAMESPACE}/secrets",
+            named(stringData={"k": TOO_MUCH}),
+            ["data: Too long: may not be more than 1048576 bytes"],
+        ),
+        (
+            f"{NAMESPACE}/secrets",
+            named(type="kubernetes.io/dockerconfigjson", stringData={".dockerconfigjson": "[]"}),
+            [
+                'data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": json: cannot unmarshal array '
+                "into Go value of type map[string]interface {}"
+            ],
+        ),
+        (
+            f"{NAMESPACE}/limitranges",
+            named(
+                spec={
+                    "limits": [
+                        {"type": "Container", "default": {"example.com/x": 2}, "defaultRequest": {"example.com/x": 1}}
+                    ]
+                }
+            ),
+            [
+                'spec.limits[0].defaultRequest[example.com/x]: Invalid value: "1": default value 2 must equal to '
+                "defaultRequest value 1 in example.com/x"
+            ],
+        ),
+        (
+            f"{NAMESPACE}/limitranges",
+            named(
+                spec={
+                    "limits": [
+                        {"type": "Pod", "min": {"cpu": 1}, "max": {"cpu": 2}, "maxLimitRequestRatio": {"cpu": 3}}
+                    ]
+                }
+            ),
+            [
+                'spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: "3": ratio 3 is greater than max/min = '
+                "2.000000"
+            ],
+        ),
+        (
+            f"{NAMESPACE}/resourcequotas",
+            named(spec={"hard": {"pods": "1500m"}}),
+            ['spec.hard[pods]: Invalid value: "1500m": must be an integer'],
+        ),
+        (
+            REVISIONS,
+            named(revision=-1, data={}),
+            ["revision: Invalid value: -1: must be greater than or equal to 0"],
+        ),
+        (CIDRS, named(spec={}), ["spec.cidrs: Required value: at least one CIDR required"]),
+        (
+            CIDRS,
+            named(spec={"cidrs": ["10.0.0.0/24", "10.0.1.0/24"]}),
+            [
+                f'{CIDR_SPEC}: ["10.0.0.0/24","10.0.1.0/24"]: may specify no more than one IP for each IP family, '
+                "i.e 192.168.0.0/24 and 2001:db8::/64"
+            ],
+        ),
+        (
+            CIDRS,
+            named(spec={"cidrs": ["10.0.0.1/24"]}),
+            ['spec.cidrs[0]: Invalid value: "10.0.0.1/24": must not have bits set beyond the prefix length'],
+        ),
+        (
+            ADDRESSES,
+            {"metadata": {"name": "10.0.0.01"}},
+            ['metadata.name: Invalid value: "10.0.0.01": must not have leading 0s', "spec.parentRef: Required value"],
+        ),
+        (
+            ADDRESSES,
+            {"metadata": {"name": "10.0.0.1"}, "spec": {"parentRef": {"group": "a"}}},
+            ["spec.parentRef.resource: Required value", "spec.parentRef.name: Required value"],
+        ),
+        (
+            SLICES,
+            named(
+                addressType="IPv4", endpoints=[{"addresses": ["10.0.0.1"], "hints": {"forZones": [{"name": "z"}] * 9}}]
+            ),
+            ["endpoints[0].hints.forZones: Too many: 9: must have at most 8 items"],
+        ),
+        (
+            "/api/v1/nodes",
+            named(status={"declaredFeatures": ["B", "A", "a-b"]}),
+            [
+                'status.declaredFeatures[1]: Invalid value: "A": list must be sorted alphabetically',
+                'status.declaredFeatures[2]: Invalid value: "a-b": invalid feature name "a-b": must start with an '
+                "UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or "
+                "MyFeature/mySubFeature), and contain only alphanumeric characters and slashes",
+            ],
+        ),
+    ],
+)
+def test_errors(path: str, value: dict[str, Any], faults: list[str]) -> None:
+    async def work(server: ApiServer) -> None:
+        assert await server.refused("POST", path, value) == faults
+
+    with_server(work)
+
+
+@pytest.mark.parametrize(
+    ("path", "obj", "change", "faults"),
+    [
+        (
+            CIDRS,
+            named(spec={"cidrs": ["10.0.0.0/24"]}),
+            {"spec": {"cidrs": ["10.0.1.0/24"]}},
+            ['spec.cidrs[0]: Invalid value: "10.0.1.0/24": field is immutable'],
+        ),
+        (
+            SLICES,
+            named(addressType="IPv4"),
+            {"addressType": "IPv6"},
+            ['addressType: Invalid value: "IPv6": field is immutable'],
+        ),
+        (
+            REVISIONS,
+            named(revision=1, data={"a": 1}),
+            {"data": {"a": True}},
+            ['data: Invalid value: {"a":true}: field is immutable'],
+        ),
+        (
+            f"{NAMESPACE}/resourcequotas",
+            named(spec={"hard": {"pods": 1}, "scopes": ["BestEffort"]}),
+            {"spec": {"scopes": None}},
+            ["spec.scopes: Invalid value: null: field is immutable"],
+        ),
+        (
+            "/api/v1/nodes",
+            named(),
+            {"spec": {"externalID": "x"}},
+            ["spec.externalID: Forbidden: may not be updated"],
+        ),
+    ],
+)
+def test_errors_of_changes(path: str, obj: dict[str, Any], change: dict[str, Any], faults: list[str]) -> None:
+    async def work(server: ApiServer) -> None:
+        await server.make(path, obj)
+        assert await server.refused("PATCH", f"{path}/a", change) == faults
+
+    with_server(work)
+
+
+def test_a_second_family_may_join_a_service_cidr() -> None:
+    async def work(server: ApiServer) -> None:
+        await server.make(CIDRS, named(spec={"cidrs": ["10.0.0.0/24"]}))
+        changed = await server.change(f"{CIDRS}/a", {"spec": {"cidrs": ["10.0.0.0/24", "fd00::/120"]}})
+        assert changed["spec"]["cidrs"] == ["10.0.0.0/24", "fd00::/120"]
+
+    with_server(work)
+
+
+def test_string_data_of_a_secret_wins() -> None:
+    async def work(server: ApiServer) -> None:
+        value = named(data={"a": encoded("old"), "b": encoded("kept")}, stringData={"a": "new"})
+        created = await server.make(f"{NAMESPACE}/secrets", value)
+        assert created["data"] == {"a": encoded("new"), "b": encoded("kept")}
+        assert "stringData" not in created
+
+    with_server(work)
+
+
+def test_events_go_after_an_hour_in_both_groups() -> None:
+    clock = VirtualClock()
+
+    async def work(server: ApiServer) -> None:
+        about = {"kind": "Pod", "name": "p", "namespace": "ns"}
+        await server.make(f"{NAMESPACE}/events", named(involvedObject=about))
+        code, event = await server.ask("GET", f"{NEW_EVENTS}/a")
+        assert (code, event["regarding"]) == (200, about)
+        await clock.advance(3700)
+        assert (await server.ask("GET", f"{NAMESPACE}/events/a"))[0] == 404
+        assert (await server.ask("GET", f"{NEW_EVENTS}/a"))[0] == 404
+
+    with_server(work, clock=clock)
+
+
+def test_an_event_of_the_old_kind_may_have_any_name() -> None:
+    async def work(server: ApiServer) -> None:
+        value = {"metadata": {"name": "Pod_A.17"}, "involvedObject": {"namespace": "ns"}}
+        await server.make(f"{NAMESPACE}/events", value)
+
+    with_server(work)
+
+
+def test_an_event_has_no_dependents_to_wait_for() -> None:
+    async def work(server: ApiServer) -> None:
+        await server.make(f"{NAMESPACE}/events", named(involvedObject={"namespace": "ns"}))
+        await server.ask("DELETE", f"{NAMESPACE}/events/a?propagationPolicy=Foreground")
+        assert (await server.ask("GET", f"{NAMESPACE}/events/a"))[0] == 404
+
+    with_server(work)
+
+
+def test_errors_about_new_events_name_the_stored_resource() -> None:
+    async def work(server: ApiServer) -> None:
+        _, status = await server.ask("GET", f"{NEW_EVENTS}/none")
+        assert status["message"] == 'events "none" not found'
+
+    with_server(work)
+
+
+def test_the_scale_of_a_replication_controller() -> None:
+    async def work(server: ApiServer) -> None:
+        pod = {"containers": [{"name": "c", "image": "i"}]}
+        template = {"metadata": {"labels": {"b": "2", "a": "1"}}, "spec": pod}
+        await server.make(CONTROLLERS, named(spec={"template": template}))
+        _, scale = await server.ask("GET", f"{CONTROLLERS}/a/scale")
+        assert (scale["spec"], scale["status"]) == ({"replicas": 1}, {"replicas": 0, "selector": "a=1,b=2"})
+        code, scale = await server.ask("PUT", f"{CONTROLLERS}/a/scale", {**scale, "spec": {"replicas": 3}})
+        assert (code, scale["spec"]) == (200, {"replicas": 3})
+        _, controller = await server.ask("GET", f"{CONTROLLERS}/a")
+        assert (controller["spec"]["replicas"], controller["metadata"]["generation"]) == (3, 2)
+        faults = await server.refused("PATCH", f"{CONTROLLERS}/a/scale", {"spec": {"replicas": -1}})
+        assert faults == ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]
+
+    with_server(work)
+
+
+def test_a_lease_is_changed_by_those_only_who_know_it() -> None:
+    async def work(server: ApiServer) -> None:
+        code, lease = await server.ask("PUT", f"{LEASES}/a", named(spec={"holderIdentity": "x"}))
+        assert code == 201
+        assert (await server.ask("PUT", f"{LEASES}/a", named(spec={})))[0] == 422
+        lease["spec"]["holderIdentity"] = "y"
+        assert (await server.ask("PUT", f"{LEASES}/a", lease))[0] == 200
+        assert (await server.ask("PUT", f"{LEASES}/a", lease))[0] == 409
+
+    with_server(work)
+
+
+def test_a_limit_range_without_a_name_gets_one() -> None:
+    async def work(server: ApiServer) -> None:
+        created = await server.make(f"{NAMESPACE}/limitranges", {"metadata": {}, "spec": {"limits": []}})
+        assert len(created["metadata"]["name"]) == 36
+
+    with_server(work)
+
+
+@pytest.mark.parametrize(
+    ("spec", "single", "all_of_them"),
+    [
+        ({"podCIDR": "10.0.0.0/24"}, "10.0.0.0/24", ["10.0.0.0/24"]),
+        ({"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}, "10.0.0.0/24", ["10.0.0.0/24", "fd00::/64"]),
+        ({"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.0.0/24"]}, "10.0.1.0/24", ["10.0.1.0/24"]),
+    ],
+)
+def test_the_pod_ranges_of_a_node(spec: dict[str, Any], single: str, all_of_them: list[str]) -> None:
+    async def work(server: ApiServer) -> None:
+        created = await server.make("/api/v1/nodes", named(spec=spec))
+        assert (created["spec"]["podCIDR"], created["spec"]["podCIDRs"]) == (single, all_of_them)
+
+    with_server(work)
+
+
+def test_warnings_of_a_quota() -> None:
+    async def work(server: ApiServer) -> None:
+        await server.make(f"{NAMESPACE}/resourcequotas", named(spec={"hard": {"cpu": 2, "limits.cpu": 1}}))
+        assert server.warnings == ["ResourceQuota cpu (2) should be less than limits.cpu (1)"]
+
+    with_server(work)

@@ -1,0 +1,77 @@
+"""Kinds without rules of their own: their options, and a status with a path of its own."""
+
+import pytest
+
+pytest.register_assert_rewrite("sampan.testing.registry_conformance")
+
+from sampan.api.types.apps_v1 import Deployment, DeploymentSpec, DeploymentStatus  # noqa: E402
+from sampan.api.types.meta_v1 import ObjectMeta  # noqa: E402
+from sampan.apiserver.registry.behaviour import GenericStatusStrategy, GenericStrategy  # noqa: E402
+from sampan.apiserver.registry.strategy import Context  # noqa: E402
+from sampan.apiserver.request.call import UserInfo  # noqa: E402
+from sampan.testing.registry_conformance import Api  # noqa: E402
+from tests.apiserver.registry.subjects import gadgets, pipelines  # noqa: E402
+
+
+def _deployment(replicas: int, *, ready: int = 0, label: str = "") -> Deployment:
+    return Deployment(
+        metadata=ObjectMeta(name="d", labels={"l": label} if label else {}),
+        spec=DeploymentSpec(replicas=replicas),
+        status=DeploymentStatus(readyReplicas=ready),
+    )
+
+
+def _context() -> Context:
+    return Context(registry=None, user=UserInfo("u"), now="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
+
+
+def test_options_become_attributes_of_the_strategy() -> None:
+    strategy = GenericStrategy(
+        has_status=False, allow_create_on_update=True, allow_unconditional_update=False, return_deleted_object=True
+    )
+    assert (strategy.allow_create_on_update, strategy.allow_unconditional_update) == (True, False)
+    assert strategy.return_deleted_object
+
+
+def test_the_generation_counts_changes_of_the_spec() -> None:
+    strategy = GenericStrategy(has_status=True, counts_generation=True)
+    assert strategy.counts_generation
+    assert strategy.spec_of(_deployment(1, ready=1, label="x")) == strategy.spec_of(_deployment(1))
+    assert strategy.spec_of(_deployment(1)) != strategy.spec_of(_deployment(2))
+    assert not GenericStrategy(has_status=True).counts_generation
+
+
+def test_the_main_path_does_not_write_the_status() -> None:
+    strategy, sent = GenericStrategy(has_status=True), _deployment(1, ready=1)
+    strategy.prepare_for_create(_context(), sent)
+    assert sent.status == DeploymentStatus()
+    changed = _deployment(2, ready=5)
+    strategy.prepare_for_update(_context(), changed, _deployment(1, ready=3))
+    assert (changed.spec.replicas, changed.status.readyReplicas) == (2, 3)
+
+
+@pytest.mark.parametrize(("keeps", "label"), [(True, "old"), (False, "new")])
+def test_the_path_of_the_status_writes_nothing_else(keeps: bool, label: str) -> None:
+    strategy = GenericStatusStrategy(GenericStrategy(has_status=True), keeps_metadata=keeps)
+    sent = _deployment(2, ready=5, label="new")
+    strategy.prepare_for_update(_context(), sent, _deployment(1, ready=3, label="old"))
+    assert (sent.spec.replicas, sent.status.readyReplicas, sent.metadata.labels) == (1, 5, {"l": label})
+
+
+async def test_a_custom_object_takes_its_status_only_where_it_belongs() -> None:
+    async with pipelines() as (pipeline,):
+        api = Api(pipeline, gadgets())
+        created = await api.create({**api.subject.new("g", 1), "status": {"seen": 1}})
+        assert "status" not in created.value
+        assert created.value["spec"] == {"size": 1, "colour": "red"}, "the default of the schema"
+        part = await api.merge(
+            "g/status", {"status": {"seen": 2}, "spec": {"size": 9}, "metadata": {"labels": {"l": "1"}}}
+        )
+        assert (part.value["status"], part.value["spec"]["size"]) == ({"seen": 2}, 1), part.value
+        assert "labels" not in part.value["metadata"]
+        main = await api.merge("g", {"status": None, "spec": {"size": 2}})
+        assert (main.value["status"], main.value["spec"]["size"]) == ({"seen": 2}, 2), main.value
+        assert [reply.value["metadata"]["generation"] for reply in (created, part, main)] == [1, 1, 2]
+        gone = await api.merge("g/status", {"status": None})
+        assert "status" not in gone.value
+        assert (await api.get("g/status")).value == gone.value

@@ -1,0 +1,174 @@
+"""Encryption at rest, seen from the API: what is in the file, moving to another key, and a key that is missing."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import ConfigMap, Secret
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.bootstrap import SYSTEM
+from sampan.apiserver.config.config_reload import INTERVAL_S
+from sampan.apiserver.config.server_config import ServerConfig
+from sampan.apiserver.request.call import Call, Query
+from sampan.apiserver.response.responses import ObjectResponse, translate_storage_error
+from sampan.apiserver.server import ApiServer
+from sampan.machinery.client import Client
+from sampan.machinery.clock import RealClock, VirtualClock
+from sampan.storage.cacher import CorruptValue
+from sampan.storage.encryption import ChangingEncryption, read_encryption_config
+from sampan.storage.encryption.config import parse
+from sampan.storage.sqlite import SqliteBackend
+
+SECRETS = "/api/v1/namespaces/default/secrets"
+TREASURE = base64.b64encode(b"under the third palm").decode()
+
+
+def providers(*names: str) -> list[Any]:
+    """`aesgcm/old`: a provider and the name of its key, which is made of that."""
+    values: list[Any] = []
+    for word in names:
+        provider, _, name = word.partition("/")
+        secret = base64.b64encode(name.encode().ljust(32, b".")).decode()
+        values.append({provider: {"keys": [{"name": name, "secret": secret}]} if name else {}})
+    return values
+
+
+Ask = Callable[..., Awaitable[Any]]
+
+
+def serve(path: Path, names: tuple[str, ...], scene: Callable[[Ask], Awaitable[None]]) -> None:
+    """Play a scene against a server on the file, with these providers for secrets (none: no configuration)."""
+    rules = [{"resources": ["secrets"], "providers": providers(*names)}]
+    kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration"}
+    config = ServerConfig(secure_port=0, encryption=parse({**kind, "resources": rules}) if names else None)
+
+    async def play() -> None:
+        clock = RealClock()
+        async with (
+            SqliteBackend(path=path, clock=clock) as backend,
+            ApiServer(config=config, backend=backend, clock=clock) as server,
+        ):
+
+            async def ask(method: str, target: str, value: Any = None) -> Any:
+                body = json.dumps(value).encode() if value is not None else b""
+                headers = {"Content-Type": "application/json"}
+                call = Call(method=method, path=target, query=Query(""), headers=headers, body=body, user=SYSTEM)
+                try:
+                    response = await server.pipeline.serve_as(call)
+                except CorruptValue as fault:
+                    error = translate_storage_error(fault, call)
+                    assert error is not None
+                    raise error from fault
+                return json.loads(response.raw) if isinstance(response, ObjectResponse) else response
+
+            await scene(ask)
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def stored(path: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in path.parent.iterdir())
+
+
+async def create(ask: Ask) -> None:
+    await ask("POST", SECRETS, {"metadata": {"name": "map"}, "data": {"place": TREASURE}})
+
+
+async def readable(ask: Ask) -> None:
+    assert (await ask("GET", f"{SECRETS}/map"))["data"]["place"] == TREASURE
+    assert len((await ask("GET", SECRETS)).result.items) == 1
+
+
+async def replace_with_itself(ask: Ask) -> None:
+    secret = await ask("GET", f"{SECRETS}/map")
+    again = await ask("PUT", f"{SECRETS}/map", secret)
+    assert again["metadata"]["resourceVersion"] != secret["metadata"]["resourceVersion"]
+    same = await ask("PUT", f"{SECRETS}/map", again)
+    assert same["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"], "once is enough"
+
+
+@pytest.mark.parametrize("provider", ["aesgcm/k", "aescbc/k", "secretbox/k"])
+def test_the_database_file_shows_no_plain_text(provider: str, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    serve(path, (provider,), create)
+    assert TREASURE.encode() not in stored(path)
+    assert b"k8s:enc:%b:v1:k:" % provider.partition("/")[0].encode() in stored(path)
+    serve(path, (provider,), readable)
+
+
+def test_objects_are_readable_while_keys_are_rotated(tmp_path: Path) -> None:
+    """From plain to one key to another: at each step old values are read, and replacing them with themselves moves
+    them, so that the old key can be taken away."""
+    path = tmp_path / "store.db"
+    serve(path, (), create)
+    assert TREASURE.encode() in stored(path)
+    serve(path, ("aescbc/first", "identity"), replace_with_itself)
+    serve(path, ("aescbc/first",), readable)
+    serve(path, ("secretbox/second", "aescbc/first"), replace_with_itself)
+    serve(path, ("secretbox/second",), readable)
+    serve(path, ("identity", "secretbox/second"), replace_with_itself)
+    serve(path, (), readable)
+
+
+@pytest.mark.parametrize("names", [("aesgcm/other",), ("identity",), ()])
+def test_an_object_without_its_key_is_an_error(
+    names: tuple[str, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "store.db"
+    serve(path, ("aesgcm/k",), create)
+
+    async def refused(ask: Ask) -> None:
+        for method, target, value in (
+            ("GET", f"{SECRETS}/map", None),
+            ("GET", SECRETS, None),
+            ("PUT", f"{SECRETS}/map", {"metadata": {"name": "map"}}),
+        ):
+            with pytest.raises(Exception, match="it is encrypted with aesgcm key 'k', which no configured key"):
+                await ask(method, target, value)
+        await ask("POST", SECRETS, {"metadata": {"name": "new"}})
+        assert (await ask("GET", f"{SECRETS}/new"))["metadata"]["name"] == "new"
+
+    serve(path, names, refused)
+    assert TREASURE not in caplog.text
+
+
+def test_a_file_that_changes_is_followed(tmp_path: Path) -> None:
+    """Keys are changed, and a kind is encrypted from then on, while the server runs."""
+    file, database = tmp_path / "encryption.yaml", tmp_path / "state.db"
+
+    def write(*rules: tuple[str, tuple[str, ...]]) -> None:
+        listed = [{"resources": [plural], "providers": providers(*names)} for plural, names in rules]
+        kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration"}
+        file.write_text(json.dumps({**kind, "resources": listed}))
+
+    async def play() -> None:
+        clock = VirtualClock()
+        changing = ChangingEncryption(read_encryption_config(file))
+        config = ServerConfig(secure_port=0, encryption=changing, encryption_config=file)
+        async with (
+            SqliteBackend(path=database, clock=clock) as backend,
+            ApiServer(config=config, backend=backend, clock=clock) as server,
+        ):
+            client = Client(transport=server.loopback(), clock=clock, component="test")
+            secrets, maps = client.of(Secret), client.of(ConfigMap)
+            meta = ObjectMeta(name="s", namespace="default")
+            await secrets.create(Secret(metadata=meta, data={"k": b"under the third palm"}))
+            assert b"aesgcm:v1:old:" in stored(database)
+            write(("secrets", ("aesgcm/new", "aesgcm/old")), ("configmaps", ("secretbox/maps", "identity")))
+            await clock.advance(INTERVAL_S)
+            await secrets.update(await secrets.get("s", "default"))
+            await maps.create(ConfigMap(metadata=meta, data={"k": "the map"}))
+            assert b"aesgcm:v1:new:" in stored(database)
+            assert b"secretbox:v1:maps:" in stored(database)
+            assert (await secrets.get("s", "default")).data == {"k": b"under the third palm"}
+            file.write_text("nonsense")
+            await clock.advance(INTERVAL_S)
+            assert (await maps.get("s", "default")).data == {"k": "the map"}
+
+    write(("secrets", ("aesgcm/old",)))
+    asyncio.run(asyncio.wait_for(play(), 60))

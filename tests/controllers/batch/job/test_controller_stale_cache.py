@@ -1,0 +1,85 @@
+"""Jobs create no pod too many and count each pod once, however stale the caches of the controller are."""
+
+import asyncio
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+from sampan.api.types.batch_v1 import Job
+from sampan.api.types.core_v1 import Pod
+from tests.controllers.batch.job_cluster import IN_DEFAULT, JOB, JobCluster, job
+from tests.controllers.cluster import Cluster
+from tests.controllers.ownership.pod_cluster import pod_cluster
+from tests.controllers.workloads.lag import Lag, lagging
+
+SEEDS = range(10)
+
+
+class Kubelet:
+    """Ends pods when the dice say so; every third of them in failure, if any may fail."""
+
+    def __init__(self, cluster: Cluster, seed: int, *, failures: int) -> None:
+        self._jobs, self._random, self._failures = JobCluster(cluster), Random(seed), failures
+        self.known_pods: dict[str, Pod] = {}
+        self.codes: Counter[int] = Counter()
+
+    async def move(self) -> bool:
+        pods = await self._jobs.active()
+        self.known_pods |= {pod.metadata.uid: pod for pod in pods}
+        if not pods:
+            return False
+        if self._random.random() < 0.4:
+            code = int(self._failures > 0 and self._random.random() < 0.3)
+            self._failures -= code
+            self.codes[code] += 1
+            await self._jobs.end(self._random.choice(pods), code)
+        return True
+
+
+async def until_done(c: Cluster, lag: Lag, kubelet: Kubelet) -> None:
+    jobs = c.client.of(Job)
+    for _ in range(5000):
+        await c.clock.settle()
+        moved = await kubelet.move()
+        if not lag.step() and not moved:
+            (job,) = (await jobs.list(IN_DEFAULT)).items
+            if job.status.completionTime is not None:
+                return
+            await c.clock.advance(1)
+    raise AssertionError("the job never ends")
+
+
+def played(seed: int, job: Job, *, failures: int) -> tuple[Job, Kubelet]:
+    async def main() -> tuple[Job, Kubelet]:
+        async with pod_cluster() as c:
+            kubelet = Kubelet(c, seed, failures=failures)
+            async with lagging(c, JOB, seed) as lag:
+                await c.client.of(Job).create(job)
+                await until_done(c, lag, kubelet)
+            return await c.client.of(Job).get("work", "default"), kubelet
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_job_creates_as_many_pods_as_it_needs(seed: int) -> None:
+    done, kubelet = played(seed, job(completions=5, parallelism=3), failures=0)
+    assert len(kubelet.known_pods) == 5
+    assert (done.status.succeeded, done.status.failed) == (5, 0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_indexed_job_creates_one_pod_per_index(seed: int) -> None:
+    done, kubelet = played(seed, job(completions=5, parallelism=3, completionMode="Indexed"), failures=0)
+    assert sorted(pod.spec.hostname for pod in kubelet.known_pods.values()) == [f"work-{index}" for index in range(5)]
+    assert (done.status.completedIndexes, done.status.succeeded, done.status.failed) == ("0-4", 5, 0)
+
+
+@pytest.mark.parametrize("limit", [{"backoffLimit": 50}, {"backoffLimitPerIndex": 9, "completionMode": "Indexed"}])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_failures_are_counted_once(seed: int, limit: dict[str, Any]) -> None:
+    done, kubelet = played(seed, job(completions=4, parallelism=2, **limit), failures=3)
+    assert (done.status.succeeded, done.status.failed) == (4, kubelet.codes[1])
+    assert len(kubelet.known_pods) == 4 + kubelet.codes[1]

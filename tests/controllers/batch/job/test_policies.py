@@ -1,0 +1,59 @@
+"""Pod failure policies and success policies of jobs."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.batch_v1 import PodFailurePolicy, SuccessPolicy
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.batch.job.pod_state import Indexes
+from sampan.controllers.batch.job.policies import Match, match_failure_policy, met
+from tests.controllers.batch.job.pods import pod
+
+FAIL_42 = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
+IGNORE_EVICTED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+NOT_1 = {"action": "FailIndex", "onExitCodes": {"containerName": "c", "operator": "NotIn", "values": [1]}}
+EVICTED = {"type": "DisruptionTarget", "status": "True"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "failed", "expected"),
+    [
+        ([FAIL_42], pod("a", "Failed", code=1), Match()),
+        (
+            [IGNORE_EVICTED, FAIL_42],
+            pod("a", "Failed", code=42),
+            Match("FailJob", "Container c for pod default/a failed with exit code 42 matching FailJob rule at index 1"),
+        ),
+        ([IGNORE_EVICTED, FAIL_42], pod("a", "Failed", code=42, conditions=[EVICTED]), Match("Ignore")),
+        ([NOT_1], pod("a", "Failed", code=2), Match("FailIndex")),
+        ([NOT_1], pod("a", "Failed", code=1), Match()),
+        ([NOT_1], pod("a", "Failed", code=0), Match()),
+        (
+            [{**IGNORE_EVICTED, "action": "FailJob"}],
+            pod("a", "Failed", conditions=[EVICTED]),
+            Match("FailJob", "Pod default/a has condition DisruptionTarget matching FailJob rule at index 0"),
+        ),
+    ],
+)
+def test_the_first_matching_rule_of_the_failure_policy_decides(
+    rules: list[dict[str, Any]], failed: Pod, expected: Match
+) -> None:
+    assert match_failure_policy(codec.from_value({"rules": rules}, PodFailurePolicy), failed) == expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "succeeded", "expected"),
+    [
+        ([{"succeededIndexes": "0,2"}], [0, 1], None),
+        ([{"succeededIndexes": "0,2"}], [0, 2], "Matched rules at index 0"),
+        ([{"succeededCount": 3}, {"succeededIndexes": "0-3", "succeededCount": 1}], [3], "Matched rules at index 1"),
+        ([{"succeededCount": 2}], [3, 4], "Matched rules at index 0"),
+        ([{"succeededCount": 2}], [], None),
+    ],
+)
+def test_a_success_policy_is_met_by_indexes_or_by_their_count(
+    rules: list[dict[str, Any]], succeeded: list[int], expected: str | None
+) -> None:
+    assert met(codec.from_value({"rules": rules}, SuccessPolicy), 5, Indexes.of(succeeded)) == expected

@@ -1,0 +1,86 @@
+"""Owners and dependents created and deleted at random, while the garbage collector is stopped and started."""
+
+import random
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import ConfigMap, Secret
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.controllers.garbage.collector import GarbageCollectorController
+from sampan.machinery import errors
+from sampan.machinery.client import Delete
+from tests.controllers.cluster import Cluster, cluster
+
+NAME = GarbageCollectorController.name
+KINDS: tuple[type[Any], ...] = (ConfigMap, Secret)
+POLICIES = ("Background", "Foreground", "Orphan", "")
+STEPS = 80
+
+
+class Chaos:
+    def __init__(self, c: Cluster, seed: int) -> None:
+        self._c, self._dice = c, random.Random(seed)
+        self._created: list[OwnerReference] = []
+        self._serial = 0
+
+    async def step(self) -> None:
+        if self._dice.random() < 0.6:
+            await self._make()
+        elif self._created:
+            await self._delete(self._dice.choice(self._created))
+        if self._dice.random() < 0.3:
+            await self._c.clock.settle()
+
+    async def _make(self) -> None:
+        """Of owners that are there or were."""
+        self._serial += 1
+        kind = self._dice.choice(KINDS)
+        owners = self._dice.sample(self._created, min(len(self._created), self._dice.choice((0, 0, 1, 1, 2, 3))))
+        name = f"o{self._serial}"
+        meta = ObjectMeta(name=name, namespace="default", ownerReferences=[self._named(ref) for ref in owners])
+        obj = await self._c.client.of(kind).create(kind(metadata=meta))
+        self._created.append(OwnerReference(apiVersion="v1", kind=kind.__name__, name=name, uid=obj.metadata.uid))
+
+    def _named(self, ref: OwnerReference) -> OwnerReference:
+        blocks = self._dice.choice((True, False, None))
+        return OwnerReference(apiVersion="v1", kind=ref.kind, name=ref.name, uid=ref.uid, blockOwnerDeletion=blocks)
+
+    async def _delete(self, ref: OwnerReference) -> None:
+        kind = next(kind for kind in KINDS if kind.__name__ == ref.kind)
+        options = Delete(propagation=self._dice.choice(POLICIES), uid=ref.uid)
+        try:
+            await self._c.client.of(kind).delete(ref.name, "default", options=options)
+        except (errors.NotFound, errors.Conflict):
+            return
+
+
+async def all_is_well(c: Cluster) -> None:
+    """Nothing waits, and nobody names an owner that is not there."""
+    left = [obj for kind in KINDS for obj in (await c.client.of(kind).list()).items]
+    uids = {obj.metadata.uid for obj in left}
+    for obj in left:
+        assert obj.metadata.deletionTimestamp is None, obj.metadata.name
+        assert obj.metadata.finalizers == []
+        assert [ref.name for ref in obj.metadata.ownerReferences if ref.uid not in uids] == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_no_dependent_outlives_its_owners(seed: int) -> None:
+    async with cluster() as c:
+        chaos, dice = Chaos(c, seed), random.Random(seed + 1000)
+        for _ in range(4):
+            async with AsyncExitStack() as running:
+                if dice.random() < 0.7:
+                    await running.enter_async_context(c.running(NAME))
+                for _ in range(STEPS // 4):
+                    await chaos.step()
+        async with c.running(NAME) as manager:
+            await c.clock.advance(60)
+            await all_is_well(c)
+            graph = manager.runners[0].controller.graph  # type: ignore[attr-defined]
+            owned = [obj for kind in KINDS for obj in (await c.client.of(kind).list()).items]
+            linked = {obj.metadata.uid for obj in owned if obj.metadata.ownerReferences}
+            linked |= {ref.uid for obj in owned for ref in obj.metadata.ownerReferences}
+            assert graph.size() == len(linked)

@@ -1,0 +1,60 @@
+"""cloud-node-lifecycle-controller, with a cloud in memory."""
+
+import pytest
+
+from sampan.controllers.descriptor import ControllerConfig
+from sampan.machinery import errors
+from sampan.testing.cloud import MemoryCloud
+from tests.controllers.cluster import cluster
+from tests.controllers.nodes.fleet import Fleet
+
+LIFECYCLE, ROUTES, IPAM = "cloud-node-lifecycle-controller", "node-route-controller", "node-ipam-controller"
+SHUTDOWN = ("node.cloudprovider.kubernetes.io/shutdown", "NoSchedule")
+
+
+async def test_a_node_whose_instance_is_gone_is_deleted() -> None:
+    cloud = MemoryCloud()
+    async with cluster() as c, c.running(LIFECYCLE, config=ControllerConfig(cloud=cloud)):
+        fleet = Fleet(c)
+        for name in ("well", "gone", "silent", "down"):
+            await fleet.add(name)
+        cloud.deleted_instances = {"well", "gone"}
+        cloud.shut_down = {"down"}
+        await c.clock.advance(11)
+        assert cloud.calls["instances.exists"] == 0, "those that are ready exist"
+        for name in ("gone", "silent", "down"):
+            await fleet.post(name, "Unknown")
+        await c.clock.advance(6)
+        with pytest.raises(errors.NotFound):
+            await fleet.node("gone")
+        assert await fleet.events("DeletingNode") == [
+            ("gone", "DeletingNode", "Deleting node gone because it does not exist in the cloud provider")
+        ]
+        assert SHUTDOWN not in await fleet.taints("silent")
+        assert SHUTDOWN in await fleet.taints("down")
+        before = await c.revision()
+        await c.clock.advance(60)
+        assert await c.revision() == before
+        await fleet.post("down")
+        await c.clock.advance(6)
+        assert SHUTDOWN not in await fleet.taints("down")
+
+
+async def test_a_provider_that_does_not_answer_deletes_nothing() -> None:
+    cloud = MemoryCloud()
+    cloud.failing["instances.exists"] = "no answer"
+    cloud.deleted_instances = {"n"}
+    async with cluster() as c, c.running(LIFECYCLE, config=ControllerConfig(cloud=cloud)):
+        fleet = Fleet(c)
+        await fleet.add("n", ready="False")
+        await c.clock.advance(60)
+        assert (await fleet.node("n")).metadata.name == "n"
+        cloud.failing.clear()
+        await c.clock.advance(6)
+        with pytest.raises(errors.NotFound):
+            await fleet.node("n")
+
+
+async def test_without_a_cloud_no_cloud_controller_runs() -> None:
+    async with cluster() as c, c.running(LIFECYCLE, ROUTES, "service-lb-controller") as manager:
+        assert manager.runners == []

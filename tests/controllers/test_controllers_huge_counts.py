@@ -1,0 +1,172 @@
+"""Workloads of two billion replicas cost the controllers what workloads of a thousand do."""
+
+import asyncio
+import time
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
+from sampan.api.types.batch_v1 import CronJob, Job
+from sampan.api.types.core_v1 import Namespace, Pod, ReplicationController, ResourceQuota
+from sampan.api.types.policy_v1 import PodDisruptionBudget
+from sampan.machinery.client import Selection
+from tests.controllers.cluster import Cluster, cluster
+
+HUGE = 2_000_000_000
+FEW = 1_000
+ALLOWED = 30
+NAMESPACE = "crowd"
+LABELS = {"app": "crowd"}
+CONTROLLERS = (
+    "resourcequota-controller",
+    "replicaset-controller",
+    "replicationcontroller-controller",
+    "statefulset-controller",
+    "deployment-controller",
+    "daemonset-controller",
+    "job-controller",
+    "cronjob-controller",
+    "horizontal-pod-autoscaler-controller",
+    "disruption-controller",
+    "ttl-after-finished-controller",
+)
+POD = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1m"}}}]}
+JOB_POD = {**POD, "restartPolicy": "Never"}
+
+
+def template(name: str) -> dict[str, Any]:
+    return {"metadata": {"labels": {**LABELS, "of": name}}, "spec": POD}
+
+
+def selector(name: str) -> dict[str, Any]:
+    return {"matchLabels": {**LABELS, "of": name}}
+
+
+def replicated(name: str, count: int, **more: Any) -> dict[str, Any]:
+    spec = {"replicas": count, "selector": selector(name), "template": template(name), **more}
+    return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+
+
+def crowd(count: int) -> list[Any]:
+    """One object of every kind in which a user can write a number, with that number."""
+    indexed = min(count, 100_000)  # the API allows no more pods of an indexed job at a time
+    meta = {"namespace": NAMESPACE}
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%", "maxUnavailable": "50%"}}
+    daemons = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": count}}
+    job = {"template": {"spec": JOB_POD}}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "deployment"}
+    values: list[tuple[type[Any], dict[str, Any]]] = [
+        (ReplicaSet, replicated("replicaset", count, minReadySeconds=count)),
+        (Deployment, replicated("deployment", count, strategy=rolling, revisionHistoryLimit=count)),
+        (StatefulSet, replicated("ordered", count, serviceName="s", minReadySeconds=count)),
+        (StatefulSet, replicated("parallel", count, serviceName="s", podManagementPolicy="Parallel")),
+        (StatefulSet, replicated("shifted", count, serviceName="s", ordinals={"start": 100})),
+        (
+            ReplicationController,
+            {
+                "metadata": {"name": "rc", **meta},
+                "spec": {"replicas": count, "selector": {**LABELS, "of": "rc"}, "template": template("rc")},
+            },
+        ),
+        (
+            DaemonSet,
+            {
+                "metadata": {"name": "daemons", **meta},
+                "spec": {"selector": selector("daemons"), "template": template("daemons"), "updateStrategy": daemons},
+            },
+        ),
+        (Job, {"metadata": {"name": "wide", **meta}, "spec": {**job, "parallelism": count, "completions": count}}),
+        (
+            Job,
+            {
+                "metadata": {"name": "limits", **meta},
+                "spec": {
+                    **job,
+                    "backoffLimit": count,
+                    "activeDeadlineSeconds": count,
+                    "ttlSecondsAfterFinished": count,
+                    "parallelism": count,
+                },
+            },
+        ),
+        (
+            Job,
+            {
+                "metadata": {"name": "indexed", **meta},
+                "spec": {**job, "parallelism": indexed, "completions": count, "completionMode": "Indexed"},
+            },
+        ),
+        (
+            CronJob,
+            {
+                "metadata": {"name": "cron", **meta},
+                "spec": {
+                    "schedule": "* * * * *",
+                    "startingDeadlineSeconds": count,
+                    "successfulJobsHistoryLimit": count,
+                    "failedJobsHistoryLimit": count,
+                    "jobTemplate": {"spec": {**job, "parallelism": count}},
+                },
+            },
+        ),
+        (
+            HorizontalPodAutoscaler,
+            {
+                "metadata": {"name": "scaler", **meta},
+                "spec": {"scaleTargetRef": target, "minReplicas": count, "maxReplicas": count},
+            },
+        ),
+        (
+            PodDisruptionBudget,
+            {"metadata": {"name": "budget", **meta}, "spec": {"minAvailable": count, "selector": selector("ordered")}},
+        ),
+    ]
+    return [codec.from_value(value, type) for type, value in values]
+
+
+async def fill(cluster: Cluster, count: int) -> None:
+    client = cluster.client
+    await client.of(Namespace).create(codec.from_value({"metadata": {"name": NAMESPACE}}, Namespace))
+    quota = {"metadata": {"name": "few", "namespace": NAMESPACE}, "spec": {"hard": {"pods": str(ALLOWED)}}}
+    await client.of(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
+    async with cluster.running("resourcequota-controller", "serviceaccount-controller"):
+        await cluster.clock.advance(10)
+    for obj in crowd(count):
+        await client.of(type(obj)).create(obj)
+
+
+def cost(count: int) -> tuple[float, int]:
+    """The processor time and the peak of memory that all controllers need for a minute of life and after a restart."""
+
+    async def main() -> tuple[float, int]:
+        async with cluster() as served:
+            await fill(served, count)
+            before = time.process_time()
+            tracemalloc.start()
+            try:
+                for life_s in (61, 5):
+                    async with served.running(*CONTROLLERS):
+                        await served.clock.advance(life_s)
+                peak = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+            spent = time.process_time() - before
+            assert len((await served.client.of(Pod).list(Selection(namespace=NAMESPACE))).items) == ALLOWED
+            return spent, peak
+
+    return asyncio.run(main())
+
+
+@pytest.fixture
+def a_normal_cost() -> tuple[float, int]:
+    return cost(FEW)
+
+
+def test_two_billion_replicas_cost_what_a_thousand_do(a_normal_cost: tuple[float, int]) -> None:
+    spent, peak = cost(HUGE)
+    assert spent < 3 * a_normal_cost[0] + 1, (spent, a_normal_cost)
+    assert peak < 2 * a_normal_cost[1] + (16 << 20), (peak, a_normal_cost)

@@ -1,0 +1,216 @@
+"""namespace-controller against a whole API server."""
+
+import time
+from typing import Any
+
+import pytest
+
+from sampan.api.resources.resource import Resource
+from sampan.api.types.core_v1 import (
+    ConfigMap,
+    Container,
+    Namespace,
+    NamespaceSpec,
+    Pod,
+    PodSpec,
+    Secret,
+    ServiceAccount,
+)
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers.descriptor import ControllerConfig
+from sampan.controllers.namespace import NamespaceController
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Delete, PatchType, Selection, resource_of
+from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+
+NAME = NamespaceController.name
+HELD = "example.com/hold"
+
+
+async def make_namespace(c: Cluster, name: str = "n", **spec: Any) -> Namespace:
+    return await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name), spec=NamespaceSpec(**spec)))
+
+
+def config_map(name: str, *finalizers: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, namespace="n", finalizers=list(finalizers)))
+
+
+def running_pod() -> Pod:
+    """On a node, so that its deletion takes a grace of 30 s."""
+    spec = PodSpec(nodeName="node", containers=[Container(name="c", image="i")], terminationGracePeriodSeconds=30)
+    return Pod(metadata=ObjectMeta(name="p", namespace="n"), spec=spec)
+
+
+async def is_gone(client: Client, name: str = "n") -> bool:
+    try:
+        await client.of(Namespace).get(name)
+    except errors.NotFound:
+        return True
+    return False
+
+
+def held(namespace: Namespace) -> dict[str, str]:
+    """The conditions that hold, with their messages."""
+    return {
+        condition.type: condition.message for condition in namespace.status.conditions if condition.status == "True"
+    }
+
+
+async def test_content_goes_then_the_namespace_and_nobody_elses() -> None:
+    async with cluster() as c:
+        client = c.client
+        await make_namespace(c)
+        await make_namespace(c, "other")
+        for namespace in ("n", "other"):
+            for kind in (ConfigMap, Secret, ServiceAccount):
+                obj = kind(metadata=ObjectMeta(name="x", namespace=namespace))
+                await client.resource(resource_of(kind)).create(obj)
+        async with c.running(NAME):
+            await client.of(Namespace).delete("n")
+            await c.clock.settle()
+            assert await is_gone(client)
+            for kind in (ConfigMap, Secret, ServiceAccount):
+                objects = (await client.of(kind).list(Selection(fields="metadata.name=x"))).items
+                assert [obj.metadata.namespace for obj in objects] == ["other"]
+            await make_namespace(c)
+        await second_run_writes_nothing(c, NAME)
+
+
+async def test_finalizers_are_waited_for_and_reported() -> None:
+    async with cluster() as c:
+        client = c.client
+        await make_namespace(c)
+        await client.of(ConfigMap).create(config_map("keep", HELD))
+        await client.of(Secret).create(Secret(metadata=ObjectMeta(name="go", namespace="n")))
+        async with c.running(NAME):
+            await client.of(Namespace).delete("n")
+            await c.clock.settle()
+            namespace = await client.of(Namespace).get("n")
+            assert held(namespace) == {
+                "NamespaceContentRemaining": "Some resources are remaining: configmaps. has 1 resource instances",
+                "NamespaceFinalizersRemaining": (
+                    "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+                ),
+            }
+            assert (await client.of(Secret).list(Selection(namespace="n"))).items == []
+            await c.clock.advance(3600)
+            assert (await client.of(Namespace).get("n")) == namespace, "looking again changes nothing"
+        await second_run_writes_nothing(c, NAME)
+        async with c.running(NAME):
+            patch = {"metadata": {"finalizers": None}}
+            await client.of(ConfigMap).patch("keep", patch, "n", type=PatchType.MERGE)
+            await c.clock.advance(8.6)
+            assert await is_gone(client)
+
+
+async def test_pods_go_before_everything_else() -> None:
+    async with cluster() as c:
+        client = c.client
+        await make_namespace(c)
+        await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="n")))
+        await client.of(ConfigMap).create(config_map("needed"))
+        await client.of(Pod).create(running_pod())
+        async with c.running(NAME):
+            await client.of(Namespace).delete("n")
+            await c.clock.advance(10)
+            assert (await client.of(Pod).get("p", "n")).metadata.deletionTimestamp is not None
+            assert (await client.of(ConfigMap).get("needed", "n")).metadata.deletionTimestamp is None
+            namespace = await client.of(Namespace).get("n")
+            assert held(namespace) == {
+                "NamespaceContentRemaining": "Some resources are remaining: pods. has 1 resource instances"
+            }
+            await client.of(Pod).delete("p", "n", options=Delete(grace_period_s=0))
+            await c.clock.advance(5)
+            assert await is_gone(client)
+
+
+async def test_a_pod_that_overstays_its_grace_period_is_reported() -> None:
+    async with cluster() as c:
+        client = c.client
+        await make_namespace(c)
+        await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="n")))
+        await client.of(Pod).create(running_pod())
+        async with c.running(NAME):
+            await client.of(Namespace).delete("n")
+            await c.clock.advance(60)
+            conditions = held(await client.of(Namespace).get("n"))
+            assert conditions["NamespaceDeletionContentFailure"] == (
+                "Failed to delete all resource types, 1 remaining: "
+                "unexpected items still remain in namespace: n for gvr: /v1, Resource=pods"
+            )
+
+
+async def test_finalizers_of_others_on_the_namespace_stay() -> None:
+    async with cluster() as c:
+        client = c.client
+        await make_namespace(c, finalizers=["example.com/mine", "kubernetes"])
+        async with c.running(NAME):
+            await client.of(Namespace).delete("n")
+            await c.clock.advance(60)
+            namespace = await client.of(Namespace).get("n")
+            assert namespace.spec.finalizers == ["example.com/mine"]
+            assert held(namespace) == {}
+            assert len(namespace.status.conditions) == 5
+            before = await c.revision()
+            await c.clock.advance(600)
+            assert await c.revision() == before
+
+
+async def test_a_namespace_is_left_alone_for_a_moment_where_servers_share_a_store() -> None:
+    async with cluster() as c:
+        await make_namespace(c)
+        async with c.running(NAME, config=ControllerConfig(namespace_settle_s=5)):
+            await c.client.of(Namespace).delete("n")
+            await c.clock.advance(4.9)
+            assert not await is_gone(c.client)
+            await c.clock.advance(0.2)
+            assert await is_gone(c.client)
+
+
+async def test_a_failed_discovery_holds_the_namespace_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cluster() as c:
+        await make_namespace(c)
+        async with c.running(NAME) as manager:
+            (runner,) = manager.runners
+            controller: Any = runner.controller
+            discover = controller._discover
+
+            async def fail() -> tuple[list[Any], str]:
+                return (await discover())[0], "metrics.example.com/v1: no answer"
+
+            controller._discover = fail
+            await c.client.of(Namespace).delete("n")
+            await c.clock.settle()
+            namespace = await c.client.of(Namespace).get("n")
+            assert held(namespace) == {"NamespaceDeletionDiscoveryFailure": "metrics.example.com/v1: no answer"}
+            controller._discover = discover
+            await c.clock.advance(60)
+            assert await is_gone(c.client)
+
+
+async def test_five_hundred_objects_of_twenty_kinds_in_three_seconds() -> None:
+    async with cluster() as c:
+        client = c.client
+        await make_namespace(c)
+        created, kinds = 0, set[str]()
+        for row in c.server.scheme:
+            if row.namespaced and "deletecollection" in row.verbs and row.storage == row.gvk and len(kinds) < 20:
+                kinds.add(row.storage_prefix)
+                created += await _fill(c, row, 25)
+        assert (len(kinds), created) == (20, 500)
+        async with c.running(NAME):
+            began = time.process_time()
+            await client.of(Namespace).delete("n")
+            await c.clock.settle()
+            took_s = time.process_time() - began
+            assert await is_gone(client)
+        assert took_s < 3
+
+
+async def _fill(c: Cluster, row: Resource, count: int) -> int:
+    """Put objects into the store that hardly hold anything: no client could."""
+    title = b'{"kind":"%b","apiVersion":"%b",' % (row.kind.encode(), row.api_version.encode())
+    for number in range(count):
+        raw = title + b'"metadata":{"name":"x%d","namespace":"n","uid":"u"}}' % number
+        await c.backend.put(f"{row.storage_prefix}/n/x{number}", raw)
+    return count

@@ -1,0 +1,71 @@
+"""Deployments keep the limits of their rolling update, however stale the caches of the controllers are."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from sampan.api.semantics.pods import is_active, is_ready
+from sampan.api.types.apps_v1 import Deployment
+from sampan.api.types.core_v1 import Pod
+from sampan.machinery.client import ADDED, DELETED
+from tests.controllers.cluster import Cluster
+from tests.controllers.ownership.pod_cluster import pod_cluster
+from tests.controllers.workloads.deployment.rollouts import create, get, reason, set_image, sizes
+from tests.controllers.workloads.lag import Lag, diary, lagging
+from tests.controllers.workloads.scheduler_and_kubelet import end, run
+
+SEEDS = range(8)
+SURGE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
+async def move(c: Cluster) -> bool:
+    """Run one pod that waits, or end one that is deleted; whether there was one."""
+    for pod in (await c.client.of(Pod).list_all()).items:
+        if pod.metadata.deletionTimestamp is not None:
+            await end(c, pod)
+            return True
+        if not pod.spec.nodeName:
+            await run(c, pod)
+            return True
+    return False
+
+
+async def until_rest(c: Cluster, lags: Sequence[Lag], *, least: int, most: int) -> None:
+    """Let the controllers see things bit by bit; never are there fewer pods that serve, or more that live."""
+    for _ in range(3000):
+        await c.clock.settle()
+        moved = await move(c)
+        stepped = [lag.step() for lag in lags]
+        living = [pod for pod in (await c.client.of(Pod).list_all()).items if is_active(pod)]
+        assert len(living) <= most
+        assert sum(is_ready(pod) for pod in living) >= least
+        if not moved and not any(stepped):
+            before = await c.revision()
+            await c.clock.advance(0.5)
+            if await c.revision() == before and not any(lag.step() for lag in lags):
+                return
+    raise AssertionError("it never comes to rest")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_rolling_update_keeps_its_limits(seed: int) -> None:
+    async with (
+        pod_cluster() as c,
+        lagging(c, "deployment-controller", seed) as first,
+        lagging(c, "replicaset-controller", seed + 100) as other,
+        diary(c) as entries,
+    ):
+        lags = (first, other)
+        await create(c, 3, strategy=SURGE)
+        await until_rest(c, lags, least=0, most=3)
+        assert [(what, image) for what, _, image in entries] == [(ADDED, "i:1")] * 3
+        entries.clear()
+        await set_image(c, "i:2")
+        await until_rest(c, lags, least=3, most=4)
+        assert sorted((what, image) for what, _, image in entries) == [(ADDED, "i:2")] * 3 + [(DELETED, "i:1")] * 3
+        assert (await sizes(c), await reason(c)) == ([0, 3], "NewReplicaSetAvailable")
+        entries.clear()
+        await c.client.of(Deployment).patch("web", {"spec": {"replicas": 5}}, "default")
+        await until_rest(c, lags, least=3, most=5)
+        assert [(what, image) for what, _, image in entries] == [(ADDED, "i:2")] * 2
+        assert (await get(c)).status.availableReplicas == 5

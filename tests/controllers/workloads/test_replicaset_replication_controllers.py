@@ -1,0 +1,53 @@
+"""replicationcontroller-controller, with the real API server."""
+
+from sampan.api.codec import json as codec
+from sampan.api.semantics.owners import controller_of
+from sampan.api.types.core_v1 import Event, Pod, ReplicationController
+from sampan.controllers.workloads.replicaset import ReplicationControllerController
+from tests.controllers.cluster import Cluster, names_of, second_run_writes_nothing
+from tests.controllers.ownership.pod_cluster import pod_cluster
+from tests.controllers.workloads.scheduler_and_kubelet import active_of, play_out, pods_of
+
+NAME = ReplicationControllerController.name
+
+
+async def create(c: Cluster, replicas: int) -> ReplicationController:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    value = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": replicas, "template": template}}
+    return await c.client.of(ReplicationController).create(codec.from_value(value, ReplicationController))
+
+
+async def get(c: Cluster) -> ReplicationController:
+    await c.clock.settle()
+    return await c.client.of(ReplicationController).get("web", "default")
+
+
+async def test_pods_are_created_released_and_scaled_down() -> None:
+    async with pod_cluster() as c:
+        async with c.running(NAME):
+            controller = await create(c, 3)
+            await play_out(c)
+            status = (await get(c)).status
+            assert (status.replicas, status.fullyLabeledReplicas, status.readyReplicas) == (3, 3, 3)
+            assert (status.availableReplicas, status.observedGeneration) == (3, 1)
+            first = (await pods_of(c))[0]
+            reference = controller_of(first)
+            assert reference is not None
+            assert (reference.kind, reference.apiVersion) == ("ReplicationController", "v1")
+            assert reference.uid == controller.metadata.uid
+            events = (await c.client.of(Event).list_all()).items
+            assert {event.source.component for event in events} == {"replication-controller"}
+
+            name = first.metadata.name
+            await c.client.of(Pod).patch(name, {"metadata": {"labels": {"app": "x"}}}, "default")
+            await c.clock.settle()
+            assert controller_of(await c.client.of(Pod).get(name, "default")) is None
+            assert len(await active_of(c, "app=web")) == 3
+            await play_out(c)
+
+            await c.client.of(ReplicationController).patch("web", {"spec": {"replicas": 0}}, "default")
+            assert await active_of(c, "app=web") == []
+            assert names_of(await active_of(c)) == [name]
+            await play_out(c)
+            assert (await get(c)).status.replicas == 0
+        await second_run_writes_nothing(c, NAME)

@@ -1,0 +1,105 @@
+"""Timelines of pods: names of steps, waits, and the critical path."""
+
+import pytest
+
+from sampan.diagnosis.pod_timeline import STEPS, timeline, timeline_value
+from tests.diagnosis.recorded_pod import record, started_pod
+
+
+def test_the_steps_have_their_numbers_and_writes_of_the_kubelet_are_shown_once() -> None:
+    line = timeline(started_pod()).started
+    names = [step.name for step in line.steps if not step.is_wait]
+    numbered = [name for name in names if name in STEPS and name != "report status"]
+    assert sorted(set(numbered), key=STEPS.index) == [name for name in STEPS if name != "report status"]
+    assert names.count("report status") == 3
+    assert [step.number for step in line.steps if step.number] == [
+        *(1, 2, 3, 4, 5, 11, 6, 7, 8, 9, 10, 11, 11),
+        *(12, 14, 13),
+    ]
+    assert [name for name in names if name not in STEPS] == ["wait in the queue", "readiness probe"]
+
+
+def test_the_critical_path_adds_up_to_the_time_to_running() -> None:
+    line = timeline(started_pod())
+    assert (line.running, line.ready) == (101.0, 103.0)
+    assert [step.name for step in line.path] == [
+        "store the pod",
+        "wait in the queue",
+        *STEPS[1:11],
+    ]
+    assert sum(line.path.values()) == pytest.approx(1.0)
+    assert sum(map(line.share, line.steps)) == pytest.approx(1.0)
+    pending = next(step for step in line.steps if step.detail == "Pending")
+    assert line.share(pending) == 0
+
+
+def test_the_request_for_the_owner_comes_first() -> None:
+    owners = [
+        record("apiserver", "create", -0.5, -0.4, "201", actor="admin", subject="deployments.apps/default/web"),
+        record("apiserver", "update", 0.5, 0.6, "200", subject="deployments.apps/default/web/status"),
+    ]
+    line = timeline(started_pod(), owners)
+    assert [step.name for step in line.path][:3] == ["create deployments", "wait", "store the pod"]
+    assert sum(line.path.values()) == pytest.approx(1.5)
+
+
+def test_a_pod_that_waits_for_a_node_has_no_critical_path() -> None:
+    records = [
+        record("apiserver", "create", 0.0, 0.1, "201", actor="admin"),
+        record("kube-scheduler", "schedule", 0.2, 0.2, "0/2 nodes are available: 2 Insufficient cpu."),
+    ]
+    line = timeline(records)
+    assert (line.running, dict(line.path)) == (None, {})
+    assert [step.name for step in line.steps] == ["store the pod", "schedule"]
+
+
+def test_the_status_of_a_hollow_node_is_the_end() -> None:
+    node = "system:node:node-0"
+    records = [
+        record("apiserver", "create", 0.0, 0.1, "201", actor="admin"),
+        record("apiserver", "patch", 0.2, 0.3, "200", actor=node, subject="pods/default/web/status"),
+    ]
+    assert timeline(records).running == pytest.approx(100.3)
+
+
+def test_the_critical_path_to_a_hollow_node_leads_through_the_scheduler() -> None:
+    """The API server records both the first and the last step, but the scheduler decides when the last one starts."""
+    hollow = [
+        record("apiserver", "create", 0.0, 0.1, "201", actor="admin"),
+        record("kube-scheduler", "schedule", 0.5, 0.6, "node-0", parts="wait in the queue=-300000+300000"),
+        record("kube-scheduler", "bind", 0.6, 0.7, "node-0"),
+        record("apiserver", "patch", 0.8, 0.9, "200", actor="system:node:node-0", subject="pods/default/web/status"),
+    ]
+    path = timeline(hollow).path
+    names = [step.name for step in path if not step.is_wait]
+    assert names == ["store the pod", "wait in the queue", "choose a node", "bind to the node", "report status"]
+    assert sum(path.values()) == pytest.approx(0.9)
+
+
+def test_a_service_that_is_created_later_is_not_part_of_the_start() -> None:
+    records = [
+        *started_pod()[:-5],
+        record("endpointslice-controller", "add to EndpointSlice", 200.0, 200.0, "web-1 of service late"),
+    ]
+    line = timeline(records)
+    assert line.published is None
+    assert line.started.steps[-1].name == "report status"
+
+
+def test_json_has_all_steps() -> None:
+    value = timeline_value(timeline(started_pod()))
+    assert (value["runningAfterSeconds"], value["readyAfterSeconds"]) == (1.0, 3.0)
+    first = value["steps"][0]
+    assert (first["name"], first["number"], first["isOnCriticalPath"]) == ("store the pod", 1, True)
+
+
+def test_parts_of_a_step_have_times_and_change_no_critical_path() -> None:
+    line = timeline(started_pod())
+    assert sum(line.path.values()) == pytest.approx(1.0)
+    first = timeline_value(line)["steps"][0]
+    assert [part["name"] for part in first["parts"]] == [
+        "ServiceAccount",
+        "webhook policy.example.com",
+        "write to the store",
+    ]
+    assert first["parts"][1]["durationSeconds"] == pytest.approx(0.03)

@@ -1,0 +1,67 @@
+"""`sampan kubelet` as a process of its own, with real containers."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sampan.kubelet.cgroups import Hierarchy
+from sampan.machinery.clock import RealClock
+from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for
+from sampan.runtimes import kernel
+from sampan.runtimes.monitor.client import MonitorClient
+from sampan.testing import Cluster
+
+CGROUP = f"/sampan-test-{os.getpid()}"
+NODE = "victim"
+needs_oci_runtime = pytest.mark.skipif(
+    os.geteuid() != 0 or not (shutil.which("crun") or shutil.which("runc")), reason="needs root, and crun or runc"
+)
+
+
+class KubeletProcess:
+    def __init__(self, root: Path, kubeconfig: Path, *more: str) -> None:
+        self.root, self._kubeconfig, self._more = root, kubeconfig, more
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        words = ["kubelet", "--kubeconfig", str(self._kubeconfig), "--root-dir", str(self.root)]
+        words += ["--hostname-override", NODE, "--cgroup-root", CGROUP, "--pod-cidr", "10.77.0.0/24", "--port", "0"]
+        words += self._more
+        with (self.root.parent / "log").open("ab") as log:
+            self._process = subprocess.Popen([sys.executable, "-m", "sampan", *words], stdout=log, stderr=log)
+
+    def kill(self, number: int) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait()
+            self._process = None
+
+
+@contextmanager
+def kubelet_process(cluster: Cluster, directory: Path, *more: str) -> Iterator[KubeletProcess]:
+    process = KubeletProcess(directory / "kubelet", cluster.kubeconfig, *more)
+    try:
+        yield process
+    finally:
+        process.kill(signal.SIGKILL)
+        if (process.root / "runtime").exists():
+            asyncio.run(_remove_what_stays(process.root / "runtime"))
+        for path in kernel.mounts_below(directory):
+            kernel.unmount(path)
+        Hierarchy().remove(CGROUP)
+
+
+async def _remove_what_stays(directory: Path) -> None:
+    """Remove the monitor and the bridge, which a node keeps for the next start of its kubelet."""
+    await MonitorClient(directory / "oci" / "monitor").quit(kill=True)
+    settings = BridgeConfig(bridge=bridge_for(str(directory)))
+    async with BridgeNetwork(directory=directory / "network", config=settings, clock=RealClock()) as network:
+        await network.remove_all()

@@ -1,0 +1,58 @@
+"""Garbage collection of images: which are removed, and what happens if one cannot be."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.garbage_collection import ImageGarbageCollector, to_remove
+from sampan.machinery.clock import VirtualClock
+from sampan.runtimes.contract import ImageInfo, RuntimeFailure
+
+CONFIG = AgentConfig(name="n", root=Path("/"), logs=Path("/"), eviction_hard={"nodefs.available": "10%"})
+
+
+class Engine:
+    """Of two images, one cannot be removed."""
+
+    def __init__(self) -> None:
+        self.left = [ImageInfo(id=name, names=(name,), size=10) for name in ("stuck", "loose")]
+
+    async def images(self) -> list[ImageInfo]:
+        return self.left
+
+    async def remove_image(self, name: str) -> None:
+        if name == "stuck":
+            raise RuntimeFailure("ImageError", "it is held")
+        self.left = [image for image in self.left if image.id != name]
+
+
+async def test_an_image_that_cannot_be_removed_does_not_keep_the_others() -> None:
+    engine: Any = Engine()
+    clock, messages, kept = VirtualClock(), list[str](), list[set[str]]()
+    collector = ImageGarbageCollector(
+        config=CONFIG,
+        runtime=engine,
+        clock=clock,
+        in_use=set,
+        record_event=lambda reason, message: messages.append(reason),
+        forget=lambda present, before: kept.append(set(present)),
+        disk=lambda directory: (1, 100),
+    )
+    await collector.remove_unused()
+    assert [image.id for image in engine.left] == ["stuck"]
+    assert kept == [{"stuck"}]
+    await clock.advance(3600)
+    with pytest.raises(RuntimeFailure):
+        await collector.collect()
+    assert messages == ["FreeDiskSpaceFailed"]
+
+
+def test_images_unused_for_longest_are_removed_first() -> None:
+    images = [ImageInfo(id=name, size=10) for name in ("old", "older", "used", "young")]
+    images.append(ImageInfo(id="pinned", size=10, is_pinned=True))
+    used_at = {"old": 2.0, "older": 1.0, "used": 0.0, "young": 9.0, "pinned": 0.0}
+    removed = to_remove(images, used_at, {"used"}, bytes_to_free=15, old=5.0)
+    assert [image.id for image in removed] == ["older", "old"]
+    assert [image.id for image in to_remove(images, used_at, {"used"}, bytes_to_free=5, old=5.0)] == ["older"]

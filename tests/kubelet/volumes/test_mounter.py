@@ -1,0 +1,18 @@
+"""Mounts by programs."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from sampan.kubelet.volumes.mounter import Mounter
+
+
+def test_an_nfs_server_is_never_an_option_of_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool, notes = tmp_path / "mount", tmp_path / "command_log"
+    tool.write_text(f'#!/bin/sh\necho "$*" > {notes}\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    asyncio.run(Mounter().by_program("--bind:/etc", tmp_path / "target", "nfs", ["ro"]))
+    assert notes.read_text() == f"-t nfs -o ro -- --bind:/etc {tmp_path}/target\n"

@@ -1,0 +1,164 @@
+"""What must hold for all patches of Schema trees."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from sampan.api.schema.tree import Schema, copy_value
+from sampan.machinery import patch as p
+from sampan.machinery.patch.errors import same
+
+from .schema_strategies import ANYTHING, PATCHES, shaped, without_strategies
+
+Object = dict[str, Any]
+
+
+@given(shaped(2))
+def test_a_diff_applied_gives_the_target(drawn: tuple[Schema, Object, Object]) -> None:
+    schema, original, target = drawn
+    assert same(p.apply_strategic_patch(original, p.strategic_diff(original, target, schema), schema), target)
+    assert same(p.apply_merge_patch(original, p.merge_diff(original, target)), target)
+    assert same(p.apply_json_patch(original, p.json_diff(original, target)), target)
+
+
+@given(st.lists(ANYTHING), st.lists(ANYTHING))
+def test_a_json_diff_of_anything(original: list[Any], target: list[Any]) -> None:
+    assert same(p.apply_json_patch(original, p.json_diff(original, target)), target)
+
+
+@given(shaped(1))
+def test_an_object_does_not_differ_from_itself(drawn: tuple[Schema, Object]) -> None:
+    schema, value = drawn
+    assert p.strategic_diff(value, value, schema) == {}
+    assert p.three_way_strategic_diff(value, value, value, schema) == {}
+    assert p.merge_diff(value, value) == {}
+    assert p.three_way_merge_diff(value, value, value) == {}
+    assert p.json_diff(value, value) == []
+
+
+@given(shaped(1))
+def test_an_empty_patch_changes_nothing(drawn: tuple[Schema, Object]) -> None:
+    schema, value = drawn
+    assert same(p.apply_strategic_patch(value, {}, schema), value)
+    assert same(p.apply_merge_patch(value, {}), value)
+    assert same(p.apply_json_patch(value, []), value)
+
+
+@given(shaped(2))
+def test_a_strategic_patch_without_strategies_is_a_merge_patch(drawn: tuple[Schema, Object, Object]) -> None:
+    schema, original, target = drawn
+    plain = without_strategies(schema)
+    patch = p.merge_diff(original, target)
+    assert same(p.apply_strategic_patch(original, patch, plain), p.apply_merge_patch(original, patch))
+    assert same(p.strategic_diff(original, target, plain), patch)
+
+
+@settings(max_examples=300)
+@given(shaped(1), PATCHES)
+def test_no_patch_changes_its_arguments_or_breaks(drawn: tuple[Schema, Object], patch: Object) -> None:
+    schema, value = drawn
+    before, patch_before = copy_value(value), copy_value(patch)
+    for attempt in (
+        lambda: p.apply_strategic_patch(value, patch, schema),
+        lambda: p.join_strategic_patches(value, patch, schema),
+        lambda: p.apply_merge_patch(value, patch),
+        lambda: p.strategic_diff(value, patch, schema),
+        lambda: p.three_way_strategic_diff(value, patch, value, schema),
+    ):
+        with suppress(p.PatchError):
+            attempt()
+        assert same(value, before)
+        assert same(patch, patch_before)
+
+
+KEYS = st.sampled_from(["a", "b", "name", "0", "1", "-1", "-", "x/y", "~"])
+POINTERS = st.lists(KEYS, max_size=4).map(
+    lambda keys: "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)
+)
+OPERATIONS = st.fixed_dictionaries(
+    {"op": st.sampled_from(["add", "remove", "replace", "move", "copy", "test", "other"])},
+    optional={"path": POINTERS | st.none(), "from": POINTERS | st.integers(), "value": ANYTHING},
+)
+
+
+@settings(max_examples=300)
+@given(ANYTHING.filter(lambda value: isinstance(value, dict | list)), st.lists(OPERATIONS, max_size=5))
+def test_no_json_patch_changes_its_arguments_or_breaks(document: Any, operations: list[Any]) -> None:
+    before, operations_before = copy_value(document), copy_value(operations)
+    with suppress(p.PatchError):
+        p.apply_json_patch(document, p.check_json_patch(operations))
+    assert same(document, before)
+    assert same(operations, operations_before)
+
+
+@pytest.mark.parametrize("is_strategic", [True, False], ids=["strategic", "merge"])
+@settings(max_examples=200)
+@given(shaped(3, retain_keys=False))
+def test_three_ways_keep_what_others_own(is_strategic: bool, drawn: tuple[Schema, Object, Object, Object]) -> None:
+    schema, original, modified, current = drawn
+    if is_strategic:
+        patch = p.three_way_strategic_diff(original, modified, current, schema)
+        result = p.apply_strategic_patch(current, patch, schema)
+    else:
+        schema = without_strategies(schema)
+        result = p.apply_merge_patch(current, p.three_way_merge_diff(original, modified, current))
+    kept = set(nodes(modified, schema))
+    dropped = set(nodes(original, schema)) - kept
+    recreated = kept - set(nodes(current, schema))
+    assume(not any(is_below(path, recreated) for path in dropped))  # kubectl too leaves deletions in items it creates
+    expected = {path: leaf for path, leaf in leaves(current, schema).items() if not is_below(path, dropped)}
+    assert leaves(decoded(result), schema) == expected | leaves(modified, schema)
+
+
+Path = tuple[Any, ...]
+
+
+def children(value: Any, schema: Schema) -> list[tuple[Any, Any, Schema]] | None:
+    """What a value is made of when patched; None if it is replaced as a whole."""
+    if isinstance(value, dict) and "replace" not in schema.patch_strategy:
+        return [(key, part, schema.child(key) or Schema()) for key, part in value.items()]
+    if isinstance(value, list) and "merge" in schema.patch_strategy and schema.items:
+        if schema.patch_key:
+            return [(item[schema.patch_key], item, schema.items) for item in value]
+        return [(item, item, schema.items) for item in value]
+    return None
+
+
+def nodes(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
+    for key, part, below in children(value, schema) or ():
+        yield (*path, key)
+        yield from nodes(part, below, (*path, key))
+
+
+def leaves(value: Any, schema: Schema, path: Path = ()) -> dict[Path, Any]:
+    parts = children(value, schema)
+    if parts is None:
+        return {path: value}
+    values_by_path: dict[Path, Any] = {}
+    for key, part, below in parts:
+        values_by_path |= leaves(part, below, (*path, key))
+    return values_by_path
+
+
+def is_below(path: Path, nodes: set[Path]) -> bool:
+    return any(path[:i] in nodes for i in range(1, len(path) + 1))
+
+
+@given(shaped(3))
+def test_a_second_apply_changes_nothing(drawn: tuple[Schema, Object, Object, Object]) -> None:
+    schema, original, modified, current = drawn
+    patch = p.three_way_strategic_diff(original, modified, current, schema)
+    result = decoded(p.apply_strategic_patch(current, patch, schema))
+    again = p.three_way_strategic_diff(modified, modified, result, schema)
+    assert same(decoded(p.apply_strategic_patch(result, again, schema)), result)
+
+
+def decoded(value: Any) -> Any:
+    """Without nulls and unknown fields: directives inside of new items are left in place, and lost in decoding."""
+    if isinstance(value, dict):
+        return {key: decoded(part) for key, part in value.items() if part is not None and key[0] != "$"}
+    return [decoded(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,88 @@
+"""Real containerd connects pods by the CNI file: the same network as where Sampan makes it itself."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from sampan.machinery.clock import RealClock
+from sampan.machinery.linux.network_namespace import in_network
+from sampan.network.pods import BridgeConfig, CniNetwork
+from sampan.network.pods.cni import missing_plugins
+from sampan.runtimes.config import PortMapping
+from sampan.runtimes.cri import CriRuntime
+from sampan.testing.runtime_conformance import Subject
+from sampan.testing.runtime_conformance.bench import open_bench
+from tests.eventually import eventually
+from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, listening, needs_network
+from tests.runtimes import engines, leftovers
+
+_LACKING = engines.missing("containerd", "runc", "iptables")
+_GREETING = "echo hello | nc -l -p 80"
+
+pytestmark = [
+    needs_network,
+    pytest.mark.skipif(bool(_LACKING), reason=_LACKING or "can"),
+    pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not here"),
+]
+
+
+def test_a_pod_of_containerd(lab: Lab, tmp_path: Path) -> None:
+    before = lab.links()
+
+    async def main() -> None:
+        with engines.containerd() as engine:
+            network = CniNetwork(
+                config=BridgeConfig(bridge="tst0"),
+                state=tmp_path / "addresses",
+                clock=RealClock(),
+                directory=engine.directory / "cni",
+            )
+            (engine.directory / "cni" / "10-tests.conflist").unlink()
+            await network.apply(["10.77.0.0/24"])
+            await _check_pod(lab, engine, tmp_path)
+            await network.remove_all()
+
+    lab.run(main)
+    assert lab.links() == before
+
+
+async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
+    subject = Subject(
+        open=lambda on_change: CriRuntime(
+            endpoint=str(engine.socket),
+            directory=engine.directory / "node",
+            node="checks",
+            clock=RealClock(),
+            on_pod_change=on_change,
+            relist_s=0.1,
+        ),
+        directory=directory,
+        image=engines.BUSYBOX,
+        left=lambda uid: leftovers.of_pod(uid, engine.directory),
+    )
+    async with open_bench(subject) as bench:
+        pod = await bench.sandbox(ports=[PortMapping(container_port=80, host_port=8080)])
+        assert list(bench.runtime.pod_report(pod).ips) == ["10.77.0.2"]
+        await bench.start(pod, f"while true; do {_GREETING}; done")
+        for space, to in ((lab.node, ("10.77.0.2", 80)), (lab.outside, (NODE_IP, 8080)), (lab.node, (NODE_IP, 8080))):
+            assert await _received(space, to) == b"hello\n"
+        with listening(lab.outside, 82) as server:
+            request = asyncio.ensure_future(bench.output(pod, f"echo | nc {OUTSIDE_IP} 82"))
+            client, source = await asyncio.to_thread(server.accept)
+            client.close()
+            assert source[0] == f"::ffff:{NODE_IP}"
+            await request
+
+
+async def _received(space: Path, to: tuple[str, int]) -> bytes:
+    """The server may not listen yet, or be between two."""
+
+    def ask() -> bytes:
+        with socket.create_connection(to, timeout=60) as link:
+            return link.recv(100)
+
+    return await eventually(lambda: asyncio.to_thread(in_network, space, ask), ignore=(ConnectionRefusedError,))

@@ -1,0 +1,42 @@
+"""Policies between pods of one bridge on a kernel without br_netfilter: the node routes the frames."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from sampan.api.types.networking_v1 import NetworkPolicySpec
+from sampan.machinery.linux.network_namespace import in_network
+from sampan.network.nft import run_nft
+from tests.network.pods.lab import needs_network
+from tests.network.policy.policy_lab import BRIDGE, PolicyLab
+
+pytestmark = needs_network
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("protocol", ["TCP", "UDP"])
+def test_pods_reach_each_other_and_policies_apply(routed_lab: PolicyLab, version: int, protocol: str) -> None:
+    routed_lab.reset()
+    assert all(routed_lab.check(protocol=protocol, version=version).values())
+    routed_lab.policy("x/deny", NetworkPolicySpec(policyTypes=["Ingress", "Egress"]))
+    routed_lab.commit()
+    assert not all(routed_lab.check(protocol=protocol, version=version).values())
+
+
+def test_without_the_table_policies_would_not_apply(routed_lab: PolicyLab) -> None:
+    """The lab is a kernel without br_netfilter indeed, and the table is restored when it is deleted."""
+    routed_lab.reset()
+    routed_lab.policy("x/deny", NetworkPolicySpec(policyTypes=["Ingress"]))
+    routed_lab.commit()
+    table = ("table", "bridge", f"sampan-frames-{BRIDGE}")
+    before = in_network(routed_lab.lab.node, lambda: run_nft("list", *table))
+    in_network(routed_lab.lab.node, lambda: run_nft("delete", *table))
+    client = in_network(
+        routed_lab.spaces["y/a"], lambda: socket.create_connection((routed_lab.addresses["x/a"][0], 80), 20)
+    )
+    client.close()
+    routed_lab.check_network()
+    assert in_network(routed_lab.lab.node, lambda: run_nft("list", *table)) == before
+    routed_lab.check()

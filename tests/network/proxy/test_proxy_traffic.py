@@ -1,0 +1,430 @@
+"""Real packets to services: pods on the bridge of a node, the node itself, and the world outside."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import Service
+from sampan.machinery.clock import VirtualClock
+from sampan.machinery.linux.network_namespace import in_network
+from sampan.network.nft import run_nft
+from sampan.network.pods import BridgeConfig, BridgeNetwork, sysctls
+from sampan.network.proxy.config import ProxyConfig, node_facts
+from sampan.network.proxy.nftables.compiler import ServiceCompiler
+from sampan.network.proxy.nftables.families import FAMILIES_BY_NAME
+from sampan.network.proxy.nftables.proxy_table import Generation, ProxyTable
+from sampan.network.proxy.services import FAMILIES
+from sampan.network.proxy.tracker import ServiceTracker
+from tests.eventually import wait_until
+from tests.network.pods.lab import (
+    NODE_IP,
+    NODE_IP6,
+    OUTSIDE_IP,
+    OUTSIDE_IP6,
+    SCTP,
+    Lab,
+    listening,
+    needs_network,
+    needs_sctp,
+    source_seen,
+)
+from tests.network.proxy.objects import NODE, OTHER_NODE, endpoint, endpoint_slice, port, service
+
+pytestmark = needs_network
+
+CLUSTER_CIDRS = ["10.77.0.0/16", "fd77::/48"]
+SERVICE_CIDRS = ["10.96.0.0/24", "fd96::/112"]
+IP, IP6 = "10.96.0.10", "fd96::10"
+EXTERNAL_IP, BALANCER_IP, BALANCER_IP6 = "203.0.113.5", "203.0.113.6", "2001:db8:5::6"
+GATEWAY, GATEWAY6 = "10.77.0.1", "fd77::1"
+SHORT_S = 0.7
+"""How long a test waits for packets that must not arrive."""
+
+
+class ServiceLab:
+    """A node with two pods, `a` and `b`, and tables for services."""
+
+    def __init__(self, lab: Lab, pods: dict[str, Path], ips: dict[str, Sequence[str]], config: ProxyConfig) -> None:
+        self.lab, self.pods, self.ips = lab, pods, ips
+        self.tracker = ServiceTracker(node_name=NODE)
+        self.tables: list[ProxyTable] = []
+        for family in FAMILIES:
+            facts = node_facts(config, family, node_ips=[NODE_IP, NODE_IP6], service_cidrs=SERVICE_CIDRS)
+            compiler = ServiceCompiler(FAMILIES_BY_NAME[family], config, facts)
+            table = ProxyTable(compiler=compiler, generation=Generation(), monotonic=time.monotonic)
+            table.rebuild(compiler, {})
+            self.tables.append(table)
+
+    def put(self, item: Service, *endpoints: str, number: int = 80, protocol: str = "TCP", port_name: str = "") -> None:
+        """Create or change a service with these endpoints: names of pods, or addresses on another node."""
+        name = item.metadata.name
+        self.tracker.on_service(None, item)
+        resolved = [(ip, NODE) for e in endpoints for ip in self.ips.get(e, ())]
+        resolved += [(e, OTHER_NODE) for e in endpoints if e not in self.ips]
+        for family in FAMILIES:
+            endpoints_of_family = [
+                endpoint(ip, node=node) for ip, node in resolved if (":" in ip) == (family == "IPv6")
+            ]
+            slice = endpoint_slice(
+                name,
+                *endpoints_of_family,
+                name=f"{name}-{family}",
+                number=number,
+                protocol=protocol,
+                port_name=port_name,
+            )
+            slice.addressType = family
+            self.tracker.on_slice(None, slice)
+        self.sync()
+
+    def sync(self) -> None:
+        changes = {change.service: change.current for change in self.tracker.take_changes()}
+        for table in self.tables:
+            assert table.apply(changes) == {}
+
+    def close(self) -> None:
+        for table in self.tables:
+            table.close()
+
+
+def run_lab(
+    lab: Lab, test: Callable[[ServiceLab], None], config: ProxyConfig | None = None, *, pods: Sequence[str] = ("a", "b")
+) -> None:
+    spaces = {name: lab.space(name) for name in pods}
+    in_network(lab.outside, _route_to_node)
+    in_network(lab.node, _stop_redirects)
+
+    async def main() -> None:
+        bridge = BridgeConfig(bridge="tst0", cluster_cidrs=CLUSTER_CIDRS)
+        network = BridgeNetwork(directory=lab.node.parent / "records", config=bridge, clock=VirtualClock())
+        async with network:
+            network.use_pod_cidrs(["10.77.0.0/24", "fd77::/64"])
+            ips = {name: await network.attach(name, space, []) for name, space in spaces.items()}
+            services = ServiceLab(lab, spaces, ips, config or ProxyConfig(cluster_cidrs=CLUSTER_CIDRS))
+            try:
+                test(services)
+            finally:
+                services.close()
+            await network.remove_all()
+
+    lab.run(main)
+
+
+def _route_to_node() -> None:
+    """The world outside sends addresses of load balancers, and cluster IPs, to the node."""
+    from pyroute2 import IPRoute
+
+    with IPRoute() as netlink:
+        for cidr in ("203.0.113.0/24", "10.96.0.0/24"):
+            netlink.route("add", dst=cidr, gateway=NODE_IP)
+        for cidr in ("2001:db8:5::/64", "fd96::/112"):
+            netlink.route("add", dst=cidr, gateway=NODE_IP6, family=socket.AF_INET6)
+
+
+def _stop_redirects() -> None:
+    """Redirects to a client would use up its limit of ICMP messages, so that no rejection could follow."""
+    for link in ("all", "up0"):
+        Path(f"/proc/sys/net/ipv4/conf/{link}/send_redirects").write_text("0")
+
+
+def connect(space: Path, to: tuple[str, int], wait_s: float = 10.0) -> socket.socket:
+    family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
+    client = in_network(space, lambda: socket.socket(family, socket.SOCK_STREAM))
+    client.settimeout(wait_s)
+    try:
+        client.connect(to)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def assert_refused(space: Path, to: tuple[str, int]) -> None:
+    with pytest.raises(ConnectionRefusedError):
+        connect(space, to)
+
+
+def assert_dropped(space: Path, to: tuple[str, int]) -> None:
+    with pytest.raises(TimeoutError):
+        connect(space, to, SHORT_S)
+
+
+DUAL: dict[str, Any] = {"ip": [IP, IP6]}
+
+
+def test_cluster_ips(lab: Lab) -> None:
+    """From a pod, from the pod itself, from the node and from outside, in both IP families."""
+
+    def test(services: ServiceLab) -> None:
+        a, b = services.pods["a"], services.pods["b"]
+        services.put(service("web", **DUAL), "b")
+        (a4, a6) = services.ips["a"]
+        with listening(b, 80) as server:
+            assert source_seen(server, a, (IP, 80)) == a4
+            assert source_seen(server, a, (IP6, 80)) == a6
+            assert source_seen(server, b, (IP, 80)) == GATEWAY  # hairpin
+            assert source_seen(server, b, (IP6, 80)) == GATEWAY6
+            assert source_seen(server, lab.node, (IP, 80)) == GATEWAY
+            assert source_seen(server, lab.node, (IP6, 80)) == GATEWAY6
+            assert source_seen(server, lab.outside, (IP, 80)) == GATEWAY
+            assert source_seen(server, lab.outside, (IP6, 80)) == GATEWAY6
+
+    run_lab(lab, test)
+
+
+def test_pods_reach_services_without_netfilter_on_bridges(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel has no br_netfilter, a response between two pods would bypass the reverse translation."""
+
+    def hide() -> bool:
+        for name in ("iptables", "ip6tables"):
+            path = Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}")
+            if path.exists():
+                path.write_text("0")
+        return False
+
+    def test(services: ServiceLab) -> None:
+        services.put(service("web", **DUAL), "b")
+        with listening(services.pods["b"], 80) as server:
+            assert source_seen(server, services.pods["a"], (IP, 80)) == services.ips["a"][0]
+            assert source_seen(server, services.pods["a"], (IP6, 80)) == services.ips["a"][1]
+            assert source_seen(server, services.pods["b"], (IP, 80)) == GATEWAY
+
+    monkeypatch.setattr(sysctls, "show_bridged", hide)
+    run_lab(lab, test)
+
+
+@pytest.mark.parametrize("protocol", ["UDP", pytest.param("SCTP", marks=needs_sctp)])
+def test_other_protocols(lab: Lab, protocol: str) -> None:
+    kind = socket.SOCK_DGRAM if protocol == "UDP" else socket.SOCK_STREAM
+    number = 0 if protocol == "UDP" else SCTP
+
+    def test(services: ServiceLab) -> None:
+        item = service("dns", port(53, protocol=protocol, node_port=30053), type="NodePort", **DUAL)
+        services.put(item, "b", number=5353, protocol=protocol)
+        with listening(services.pods["b"], 5353, kind, number) as server:
+            assert source_seen(server, services.pods["a"], (IP, 53), number) == services.ips["a"][0]
+            assert source_seen(server, services.pods["a"], (IP6, 53), number) == services.ips["a"][1]
+            assert source_seen(server, services.pods["b"], (IP, 53), number) == GATEWAY
+            assert source_seen(server, lab.outside, (NODE_IP, 30053), number) == GATEWAY
+
+    run_lab(lab, test)
+
+
+def test_node_ports(lab: Lab) -> None:
+    def test(services: ServiceLab) -> None:
+        item = service("web", port(80, node_port=30080), type="NodePort", **DUAL)
+        services.put(item, "b", number=8080)
+        with listening(services.pods["b"], 8080) as server:
+            assert source_seen(server, lab.outside, (NODE_IP, 30080)) == GATEWAY
+            assert source_seen(server, lab.outside, (NODE_IP6, 30080)) == GATEWAY6
+            assert source_seen(server, lab.node, (NODE_IP, 30080)) == GATEWAY
+            assert source_seen(server, services.pods["a"], (NODE_IP, 30080)) == GATEWAY
+            assert_refused(lab.outside, (NODE_IP, 30081))
+            assert_refused(services.pods["a"], (GATEWAY, 30080))  # only the addresses of the Node object by default
+
+    run_lab(lab, test)
+
+
+def test_node_ports_on_all_addresses(lab: Lab) -> None:
+    def test(services: ServiceLab) -> None:
+        item = service("web", port(80, node_port=30080), type="NodePort", **DUAL)
+        services.put(item, "b", number=8080)
+        with listening(services.pods["b"], 8080) as server:
+            assert source_seen(server, lab.outside, (NODE_IP, 30080)) == GATEWAY
+            assert source_seen(server, services.pods["a"], (GATEWAY, 30080)) == GATEWAY
+            assert_refused(lab.node, ("127.0.0.1", 30080))
+
+    run_lab(lab, test, ProxyConfig(cluster_cidrs=CLUSTER_CIDRS, node_port_addresses=()))
+
+
+def test_external_and_load_balancer_addresses(lab: Lab) -> None:
+    def test(services: ServiceLab) -> None:
+        item = service(
+            "web", type="LoadBalancer", externalIPs=[EXTERNAL_IP], ingress=[BALANCER_IP, BALANCER_IP6], **DUAL
+        )
+        services.put(item, "b")
+        with listening(services.pods["b"], 80) as server:
+            for address in (EXTERNAL_IP, BALANCER_IP):
+                assert source_seen(server, lab.outside, (address, 80)) == GATEWAY
+                assert source_seen(server, services.pods["a"], (address, 80)) == GATEWAY
+                assert source_seen(server, lab.node, (address, 80)) == GATEWAY
+            assert source_seen(server, lab.outside, (BALANCER_IP6, 80)) == GATEWAY6
+
+    run_lab(lab, test)
+
+
+def test_external_policy_local(lab: Lab) -> None:
+    def test(services: ServiceLab) -> None:
+        item = service(
+            "web",
+            port(80, node_port=30080),
+            type="LoadBalancer",
+            ingress=[BALANCER_IP],
+            externalTrafficPolicy="Local",
+            **DUAL,
+        )
+        services.put(item, "b")
+        with listening(services.pods["b"], 80) as server:
+            assert source_seen(server, lab.outside, (NODE_IP, 30080)) == OUTSIDE_IP  # the source is kept
+            assert source_seen(server, lab.outside, (NODE_IP6, 30080)) == OUTSIDE_IP6
+            assert source_seen(server, lab.outside, (BALANCER_IP, 80)) == OUTSIDE_IP
+            assert source_seen(server, services.pods["a"], (BALANCER_IP, 80)) == services.ips["a"][0]
+            assert source_seen(server, lab.node, (BALANCER_IP, 80)) == GATEWAY
+        services.put(item, OUTSIDE_IP)  # the only endpoint is on another node
+        with listening(lab.outside, 80) as server:
+            assert_dropped(lab.outside, (NODE_IP, 30080))
+            assert_dropped(lab.outside, (BALANCER_IP, 80))
+            assert source_seen(server, services.pods["a"], (BALANCER_IP, 80)) == NODE_IP  # left the cluster
+            assert source_seen(server, lab.node, (NODE_IP, 30080)) == NODE_IP
+        services.put(item)
+        assert_refused(lab.outside, (NODE_IP, 30080))
+        assert_refused(lab.outside, (BALANCER_IP, 80))
+
+    run_lab(lab, test)
+
+
+def test_internal_policy_local(lab: Lab) -> None:
+    def test(services: ServiceLab) -> None:
+        item = service("web", internalTrafficPolicy="Local", **DUAL)
+        services.put(item, "b", OUTSIDE_IP)
+        with listening(services.pods["b"], 80) as server:
+            for _ in range(5):
+                assert source_seen(server, services.pods["a"], (IP, 80)) == services.ips["a"][0]
+        services.put(item, OUTSIDE_IP)
+        assert_dropped(services.pods["a"], (IP, 80))
+        assert_dropped(lab.node, (IP, 80))
+
+    run_lab(lab, test)
+
+
+def test_rejection(lab: Lab) -> None:
+    def test(services: ServiceLab) -> None:
+        item = service("web", port(80, node_port=30080), type="NodePort", externalIPs=[EXTERNAL_IP], **DUAL)
+        services.put(item)
+        for space in (services.pods["a"], lab.node, lab.outside):
+            for target in ((IP, 80), (IP6, 80), (EXTERNAL_IP, 80), (NODE_IP, 30080), (NODE_IP6, 30080)):
+                assert_refused(space, target)
+            assert_refused(space, (IP, 81))  # another port of the cluster IP
+            assert_dropped(space, ("10.96.0.99", 80))  # not allocated
+        services.put(item, "b")
+        with listening(services.pods["b"], 80) as server:
+            assert source_seen(server, services.pods["a"], (IP, 80)) == services.ips["a"][0]
+
+    run_lab(lab, test)
+
+
+def test_source_ranges(lab: Lab) -> None:
+    def balanced(*ranges: str) -> Service:
+        return service(
+            "web",
+            port(80, node_port=30080),
+            type="LoadBalancer",
+            ingress=[BALANCER_IP, BALANCER_IP6],
+            loadBalancerSourceRanges=list(ranges),
+            **DUAL,
+        )
+
+    def test(services: ServiceLab) -> None:
+        services.put(balanced("198.51.100.0/24", "2001:db8:9::/48", "10.77.0.0/16"), "b")
+        with listening(services.pods["b"], 80) as server:
+            assert_dropped(lab.outside, (BALANCER_IP, 80))
+            assert_dropped(lab.outside, (BALANCER_IP6, 80))
+            assert_dropped(lab.node, (BALANCER_IP, 80))
+            assert source_seen(server, services.pods["a"], (BALANCER_IP, 80)) == GATEWAY
+            assert source_seen(server, lab.outside, (NODE_IP, 30080)) == GATEWAY  # node ports are not restricted
+            services.put(balanced(f"{OUTSIDE_IP}/32", "2001:db8::/64"), "b")
+            assert source_seen(server, lab.outside, (BALANCER_IP, 80)) == GATEWAY
+            assert source_seen(server, lab.outside, (BALANCER_IP6, 80)) == GATEWAY6
+            assert_dropped(services.pods["a"], (BALANCER_IP, 80))
+
+    run_lab(lab, test)
+
+
+def accepted(servers: Sequence[socket.socket], space: Path, to: tuple[str, int]) -> int:
+    """Connect, and return the index of the server that got the connection."""
+    with ExitStack() as stack:
+        stack.enter_context(connect(space, to))
+        ready, _, _ = select.select(servers, [], [], 10)
+        assert ready, "no server got the connection"
+        stack.enter_context(ready[0].accept()[0])
+        return servers.index(ready[0])
+
+
+@contextmanager
+def listening_pods(services: ServiceLab, *names: str) -> Iterator[list[socket.socket]]:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(listening(services.pods[name], 80)) for name in names]
+        for server in servers:
+            server.setblocking(False)
+        yield servers
+
+
+def test_connections_are_balanced(lab: Lab) -> None:
+    def test(services: ServiceLab) -> None:
+        services.put(service("web", **DUAL), "a", "b", "c")
+        with listening_pods(services, "a", "b", "c") as servers:
+            counts = [0, 0, 0]
+            for _ in range(60):
+                counts[accepted(servers, lab.node, (IP, 80))] += 1
+            assert all(count > 5 for count in counts), counts
+
+    run_lab(lab, test, pods=("a", "b", "c"))
+
+
+def test_session_affinity(lab: Lab) -> None:
+    def test(services: ServiceLab) -> None:
+        item = service("web", affinity_s=2, **DUAL)
+        services.put(item, "a", "b", "c")
+        with listening_pods(services, "a", "b", "c") as servers:
+            first = accepted(servers, lab.node, (IP, 80))
+            assert {accepted(servers, lab.node, (IP, 80)) for _ in range(20)} == {first}
+            assert run_nft("list", "ruleset").count(b"expires") == 1
+            wait_until(lambda: b"expires" not in run_nft("list", "ruleset"))
+            second = accepted(servers, lab.node, (IP, 80))
+            others = [name for index, name in enumerate("abc") if index != second]
+            services.put(item, *others)  # the endpoint of the client is gone
+            assert len({accepted(servers, lab.node, (IP, 80)) for _ in range(10)} - {second}) == 1
+
+    run_lab(lab, test, pods=("a", "b", "c"))
+
+
+def test_an_endpoint_that_goes_in_midstream(lab: Lab) -> None:
+    """Connections to it go on until it ends; new ones reach the others at once."""
+
+    def test(services: ServiceLab) -> None:
+        item = service("web", **DUAL)
+        services.put(item, "a")
+        with listening_pods(services, "a", "b") as servers, connect(lab.node, (IP, 80)) as client:
+            assert select.select(servers[:1], [], [], 10)[0]
+            with servers[0].accept()[0] as peer:
+                services.put(item, "b")
+                assert {accepted(servers, lab.node, (IP, 80)) for _ in range(10)} == {1}
+                for text in (b"still", b"here"):
+                    client.sendall(text)
+                    assert peer.recv(10) == text
+                    peer.sendall(text)
+                    assert client.recv(10) == text
+
+    run_lab(lab, test)
+
+
+def test_rules_are_replaced_without_a_gap(lab: Lab) -> None:
+    """Connections succeed while a proxy writes the whole table again, as after a restart."""
+
+    def test(services: ServiceLab) -> None:
+        services.put(service("web", **DUAL), "b")
+        with listening_pods(services, "b") as servers:
+            for _ in range(10):
+                table = services.tables[0]
+                table.rebuild(table._state.compiler, dict(services.tracker.services))
+                assert accepted(servers, services.pods["a"], (IP, 80)) == 0
+
+    run_lab(lab, test)

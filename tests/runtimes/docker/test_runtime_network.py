@@ -1,0 +1,144 @@
+"""How pods on Docker are connected: by Docker itself, or by the node's own network."""
+
+import asyncio
+import ipaddress
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.machinery.clock import RealClock
+from sampan.machinery.linux.network_namespace import in_network
+from sampan.runtimes.config import PortMapping
+from sampan.runtimes.docker import DockerRuntime
+from sampan.runtimes.docker.client import DockerClient
+from sampan.runtimes.network import UNLIMITED, Bandwidth, NoNetwork
+from sampan.testing.runtime_conformance import Subject
+from sampan.testing.runtime_conformance.bench import Bench, open_bench
+from tests.eventually import eventually
+from tests.ports import free_ports
+from tests.runtimes import engines, leftovers
+from tests.runtimes.engines import BUSYBOX, Engine
+
+_NEEDED = ("dockerd", "containerd", "runc")
+pytestmark = pytest.mark.skipif(bool(engines.missing(*_NEEDED)), reason=engines.missing(*_NEEDED))
+_SUBNET = f"198.19.{os.getpid() % 256}.0/24"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with engines.docker() as engine:
+        yield engine
+
+
+def play(engine: Engine, directory: Path, work: Callable[[Bench], Awaitable[None]], **settings: Any) -> None:
+    def opened(on_change: Callable[[str], None]) -> DockerRuntime:
+        return DockerRuntime(
+            socket=str(engine.socket),
+            directory=directory / "node",
+            node="n",
+            clock=RealClock(),
+            on_pod_change=on_change,
+            **settings,
+        )
+
+    async def main() -> None:
+        subject = Subject(
+            open=opened, directory=directory, image=BUSYBOX, left=lambda uid: leftovers.of_pod(uid, engine.directory)
+        )
+        async with asyncio.timeout(150), open_bench(subject) as bench:
+            await work(bench)
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def own_network(engine: Engine) -> Iterator[str]:
+    """One of Docker's, with a bridge of its own, as the machine's may be in use."""
+    about = {
+        "Name": "checks",
+        "Driver": "bridge",
+        "Options": {"com.docker.network.bridge.name": f"sd{engine.directory.name[-8:]}"},
+        "IPAM": {"Config": [{"Subnet": _SUBNET}]},
+    }
+
+    async def call(method: str) -> None:
+        client = DockerClient(str(engine.socket))
+        try:
+            await (
+                client.post("/networks/create", body=about) if method == "make" else client.delete("/networks/checks")
+            )
+        finally:
+            await client.close()
+
+    asyncio.run(call("make"))
+    yield "checks"
+    asyncio.run(call("remove"))
+
+
+def test_by_docker_itself(engine: Engine, own_network: str, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+
+    async def work(bench: Bench) -> None:
+        pod = await bench.sandbox(ports=[PortMapping(container_port=80, host_port=port, host_ip="127.0.0.1")])
+        (ip,) = bench.runtime.pod_report(pod).ips
+        assert ipaddress.ip_address(ip) in ipaddress.ip_network(_SUBNET)
+        await bench.start(pod, "exec busybox nc -ll -p 80 -e busybox cat")
+        assert await _echo("127.0.0.1", port) == b"hello\n"
+        assert await _echo(ip, 80) == b"hello\n"
+        (whole, *_) = await bench.runtime.stats(pod)
+        assert (whole.name, whole.received_bytes != 0) == ("", True)
+
+    play(engine, tmp_path, work, own_network=own_network)
+
+
+async def _echo(host: str, port: int) -> bytes:
+    async def exchange() -> bytes:
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"hello\n")
+        try:
+            return await reader.readline()
+        finally:
+            writer.close()
+
+    return await eventually(exchange, ignore=(OSError,))
+
+
+class _Recorded(NoNetwork):
+    """Looks at the namespace that it is to connect."""
+
+    def __init__(self) -> None:
+        self.attached: dict[str, list[str]] = {}
+
+    async def attach(
+        self, uid: str, namespace: Path, ports: Sequence[PortMapping], bandwidth: Bandwidth = UNLIMITED
+    ) -> Sequence[str]:
+        def links() -> list[str]:
+            with socket.socket() as link:
+                link.bind(("127.0.0.1", 0))  # the loopback is up
+            return [name for _, name in socket.if_nameindex()]
+
+        self.attached[uid] = in_network(namespace, links)
+        return self.addresses(uid)
+
+    async def detach(self, uid: str) -> None:
+        self.attached.pop(uid, None)
+
+    def addresses(self, uid: str) -> Sequence[str]:
+        return ["192.0.2.7"] if uid in self.attached else []
+
+
+def test_by_the_nodes_own_network(engine: Engine, tmp_path: Path) -> None:
+    network = _Recorded()
+
+    async def work(bench: Bench) -> None:
+        pod = await bench.sandbox()
+        assert network.attached == {pod.metadata.uid: ["lo"]}
+        assert list(bench.runtime.pod_report(pod).ips) == ["192.0.2.7"]
+        await bench.runtime.stop_sandbox(pod)
+        assert network.attached == {}
+
+    play(engine, tmp_path, work, network=network)

@@ -1,0 +1,269 @@
+"""Real containers by crun or runc."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sampan.runtimes import contract, kernel
+from sampan.runtimes.config import Mount, Namespaces, Resources, Security
+from sampan.runtimes.contract import RuntimeFailure, collected
+from tests.eventually import eventually
+from tests.runtimes.oci.oci_node import POD, PROGRAMS, Node, shell
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not PROGRAMS, reason="needs root, and crun or runc")
+
+ECHO = """
+import socketserver
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self):
+        self.wfile.write(self.rfile.readline())
+socketserver.TCPServer(("127.0.0.1", 8080), Echo).serve_forever()
+"""
+
+
+@asynccontextmanager
+async def node(directory: Path) -> AsyncIterator[Node]:
+    node = Node(directory)
+    async with node.runtime:
+        try:
+            yield node
+        finally:
+            await node.runtime.shut_down()
+    assert kernel.mounts_below(directory) == []
+    assert not (directory / "node/pods").exists() or list((directory / "node/pods").iterdir()) == []
+
+
+def play(directory: Path, work: Callable[[Node], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(150), node(directory) as n:
+            await work(n)
+
+    asyncio.run(main())
+
+
+def test_a_pod(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        code, lines = await n.run(
+            *shell("hostname; echo $GREETING; id -u; ls /root /home; exit 3"), env=[("GREETING", "hi")]
+        )
+        assert (code, lines) == (3, ["boat", "hi", "0", "/home:", "", "/root:"])
+        assert n.report().reason == "Error"
+        assert n.runtime.known_pods() == ["u1"]
+        code, lines = await n.run(*shell("exit 0"), attempt=1)
+        report = n.runtime.pod_report(POD)
+        assert [container.attempt for container in report.containers] == [1]
+        assert [report.exit_code for report in report.before] == [3]
+        await n.runtime.remove_pod("u1")
+        assert n.runtime.known_pods() == []
+
+    play(tmp_path, work)
+
+
+def test_a_runtime_class_chooses_the_program(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        status = await n.runtime.status()
+        assert [handler.name for handler in status.handlers] == ["", *sorted(PROGRAMS)]
+        for number, name in enumerate(PROGRAMS):
+            await n.runtime.run_sandbox(POD, n.sandbox(handler=name))
+            assert await n.run(*shell("echo here"), attempt=number) == (0, ["here"])
+            assert (tmp_path / "node/state" / name).is_dir()
+        with pytest.raises(RuntimeFailure, match='no runtime for "other" is configured'):
+            await n.runtime.run_sandbox(POD, n.sandbox(handler="other"))
+
+    play(tmp_path, work)
+
+
+def test_nothing_of_the_machine_that_is_private(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        places = "/etc/shadow $HOME/.ssh /var/lib/dpkg /etc/ssh"
+        script = f"for f in {places}; do test -e $f && echo $f; done; cat /proc/1/comm"
+        code, lines = await n.run(*shell(script))
+        assert (code, lines) == (0, ["sh"])
+
+    play(tmp_path, work)
+
+
+def test_writes_stay_inside(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        code, _ = await n.run(*shell("echo x > /usr/sampan-was-here && echo y > /file"))
+        assert code == 0
+        assert "sampan-was-here" not in os.listdir("/usr")
+        code, lines = await n.run(*shell("touch /x"), attempt=1, security=Security(is_root_read_only=True))
+        assert code != 0
+        assert "Read-only file system" in lines[0]
+
+    play(tmp_path, work)
+
+
+def test_exec_and_terminal(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        await n.start("sleep", "60")
+        assert await n.exec("sh", "-c", "echo out; echo err >&2; exit 5") == (5, b"out\n", b"err\n")
+        stream = await n.runtime.exec(
+            POD, "c", ["sh", "-c", "read x; stty size; echo $x"], has_stdin=True, has_tty=True
+        )
+        await stream.resize(70, 20)
+        await stream.write(b"hello\n")
+        code, out, _ = await collected(stream)
+        assert code == 0
+        assert out.replace(b"\r", b"").endswith(b"hello\n")
+        with pytest.raises(RuntimeFailure, match="is not running"):
+            await n.runtime.exec(POD, "other", ["true"])
+
+    play(tmp_path, work)
+
+
+def test_attach_with_a_terminal(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        await n.start(*shell("test -t 0 && read x && echo got $x"), has_stdin=True, has_tty=True)
+        stream = await n.runtime.attach(POD, "c")
+        await stream.write(b"hello\n")
+        while (piece := await stream.read()) is not None:
+            if b"got hello" in piece[1]:
+                break
+        await stream.close()
+        assert (await n.ended()).exit_code == 0
+
+    play(tmp_path, work)
+
+
+def test_stop_with_grace_and_without(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        await n.start(*shell("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"))
+        await eventually(lambda: bool(n.log()))
+        await n.runtime.stop_container(POD, "c", 600)
+        assert ((await n.ended()).exit_code, n.log()) == (0, ["ready", "bye"])
+        await n.start(*shell("trap '' TERM; echo deaf; while :; do sleep 0.05; done"), attempt=1)
+        await n.runtime.stop_container(POD, "c", 30)
+        await n.runtime.stop_container(POD, "c", 0)
+        assert (await n.ended()).exit_code == 137
+
+    play(tmp_path, work)
+
+
+def test_who_it_runs_as(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        who = Security(user=1234, group=5678, supplemental_groups=[77], may_not_gain_privileges=True)
+        _, lines = await n.run(
+            *shell("id -u; id -g; id -G; grep -E 'CapEff|NoNewPrivs' /proc/self/status"), security=who
+        )
+        assert lines == ["1234", "5678", "5678 77", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"]
+        dropped = Security(dropped=["ALL"], added=["NET_BIND_SERVICE"])
+        _, lines = await n.run(*shell("grep CapEff /proc/self/status"), attempt=1, security=dropped)
+        assert lines == ["CapEff:\t0000000000000400"]
+        _, lines = await n.run(
+            *shell("grep Seccomp: /proc/self/status; unshare -U true 2>&1 | tail -1"),
+            attempt=2,
+            security=Security(seccomp=replace(Security().seccomp, type="RuntimeDefault")),
+        )
+        assert lines[0] == "Seccomp:\t2"
+        assert "not permitted" in lines[1]
+
+    play(tmp_path, work)
+
+
+def test_mounts_and_processes_shared(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        (tmp_path / "data").mkdir()
+        shared = n.sandbox(namespaces=Namespaces(pid="pod"))
+        await n.runtime.run_sandbox(POD, shared)
+        mounts = [
+            Mount(source=tmp_path / "data", target="/data"),
+            Mount(source=tmp_path / "data", target="/ro", is_read_only=True),
+        ]
+        script = "echo $$ > /data/pid; touch /ro/x 2>&1; cat /proc/1/comm; cat /etc/hostname"
+        _, lines = await n.run(*shell(script), mounts=mounts, namespaces=Namespaces(pid="pod"))
+        assert (tmp_path / "data/pid").read_text() != "1\n"
+        assert "Read-only" in lines[0]
+        assert lines[1:] == ["sh", "boat"]
+
+    play(tmp_path, work)
+
+
+def test_memory_that_is_not_there(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        script = "x=$(head -c 200000000 /dev/zero | tr '\\0' x); echo ${#x}"
+        await n.start(*shell(script), resources=Resources(memory_bytes=32 << 20, cpu_shares=100, cpu_quota=200_000))
+        ended = await n.ended()
+        assert (ended.exit_code, ended.reason) in [(137, "OOMKilled"), (2, "Error")]  # the shell may see it first
+
+    play(tmp_path, work)
+
+
+def test_what_cannot_be_started(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        with pytest.raises(RuntimeFailure, match="no/such") as failure:
+            await n.start("/no/such/program")
+        assert failure.value.reason in ("RunContainerError", "CreateContainerError")
+        assert n.runtime.pod_report(POD).containers == []
+        with pytest.raises(RuntimeFailure, match="there is no image"):
+            await n.start("x", image="none", image_ref="")
+
+    play(tmp_path, work)
+
+
+def test_a_new_kubelet_takes_over(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        await n.start(*shell("echo one; read x; echo two; exit 4"), has_stdin=True)
+        id = n.report().id
+        await n.runtime.__aexit__(None, None, None)
+        n.runtime = n.make()
+        async with n.runtime:
+            assert (n.report().id, n.report().state) == (id, contract.RUNNING)
+            assert (await n.exec("true"))[0] == 0
+            stream = await n.runtime.attach(POD, "c")
+            await stream.write(b"\n")
+            await stream.close()
+            assert (await n.ended()).exit_code == 4
+        await n.runtime.__aexit__(None, None, None)
+        n.runtime = n.make()
+        await n.runtime.__aenter__()
+        assert (n.report().exit_code, n.log()) == (4, ["one", "two"])
+
+    play(tmp_path, work)
+
+
+def test_stats_and_new_limits(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        await n.start(*shell("dd if=/dev/zero of=/file bs=1M count=3 2>/dev/null; while :; do :; done"))
+        await n.exec("sh", "-c", "until test -s /file; do sleep 0.01; done")
+
+        async def has_cpu_rate() -> bool:
+            return all(usage.cpu_cores > 0 for usage in await n.runtime.stats(POD))
+
+        await eventually(has_cpu_rate)
+        usages = {usage.name: usage for usage in await n.runtime.stats(POD)}
+        assert set(usages) == {"", "c"}, "the pod as a whole, for its network, and the container"
+        assert usages["c"].memory_bytes > 0
+        assert (usages["c"].disk_bytes or 0) >= 3 << 20
+        await n.runtime.update_resources(POD, "c", Resources(cpu_shares=512, cpu_quota=50_000, memory_bytes=64 << 20))
+
+    play(tmp_path, work)
+
+
+def test_ports_inside(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        await n.start("/usr/bin/python3", "-c", ECHO)
+        reader, writer = await eventually(lambda: n.runtime.connect(POD, 8080), ignore=(RuntimeFailure,))
+        writer.write(b"echo\n")
+        assert await reader.readline() == b"echo\n"
+        writer.close()
+
+    play(tmp_path, work)

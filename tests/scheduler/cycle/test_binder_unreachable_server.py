@@ -1,0 +1,49 @@
+"""A pod is bound later if the API server cannot be reached for a while."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+from sampan.api.types.core_v1 import Pod
+from sampan.apiserver.loopback import LoopbackTransport
+from sampan.apiserver.request.call import UserInfo
+from sampan.machinery.client import ConnectionFailed, Request, Response
+from tests.apiserver.pods import pod
+from tests.controllers.cluster import Cluster
+from tests.controllers.ownership.pod_cluster import pod_cluster
+
+
+class Unreachable:
+    """Bindings do not get through so many times."""
+
+    def __init__(self, inner: LoopbackTransport, left: list[int]) -> None:
+        self._inner, self._left = inner, left
+        self.watch, self.close = inner.watch, inner.close
+
+    def as_user(self, user: UserInfo) -> "Unreachable":
+        return Unreachable(self._inner.as_user(user), self._left)
+
+    async def send(self, request: Request) -> Response:
+        if request.path.endswith("/binding") and self._left[0] > 0:
+            self._left[0] -= 1
+            raise ConnectionFailed("nobody listens", may_have_happened=False)
+        return await self._inner.send(request)
+
+
+def cut_off(c: Cluster, times: int) -> Cluster:
+    transport: Any = Unreachable(c.transport, [times])
+    return replace(c, transport=cast(LoopbackTransport, transport))
+
+
+async def test_a_binding_that_does_not_reach_the_server_is_retried() -> None:
+    async with (
+        pod_cluster() as c,
+        c.running("node-lifecycle-controller"),
+        c.nodes("n"),
+        cut_off(c, 20).scheduling(),
+    ):
+        await c.clock.advance(10)
+        await c.client.of(Pod).create(pod(name="p"))
+        await c.clock.advance(0)
+        assert not (await c.client.of(Pod).get("p", "default")).spec.nodeName
+        await c.clock.advance(120)
+        assert (await c.client.of(Pod).get("p", "default")).spec.nodeName == "n"

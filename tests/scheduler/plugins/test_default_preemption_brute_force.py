@@ -1,0 +1,181 @@
+"""DefaultPreemption on small full clusters, against a search through every set of pods that could leave."""
+
+import asyncio
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import hypothesis
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.types.core_v1 import Container, Node, NodeStatus, Pod, PodSpec, PodStatus, ResourceRequirements
+from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
+from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from sampan.scheduler.framework.contract import PostFilterResult
+from sampan.scheduler.simulation import Simulation
+from tests.scheduler.random_clusters import fill_informers, plugin_of
+
+
+@dataclass
+class Crowd:
+    room: dict[str, int]
+    """Cpus by node."""
+    pods: list[Pod]
+    budgets: list[PodDisruptionBudget]
+    waiting: list[tuple[Pod, str]]
+    """Pods that room is kept for, and where."""
+    pod: Pod
+
+    def on(self, node: str) -> list[Pod]:
+        return [pod for pod in self.pods if pod.spec.nodeName == node]
+
+
+def cpus(pod: Pod) -> int:
+    assert pod.spec.containers
+    return int(pod.spec.containers[0].resources.requests["cpu"])
+
+
+def running_pod(name: str, cpu: int, priority: int, node: str = "", started: int = 0, app: str = "") -> Pod:
+    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": str(cpu)}))
+    return Pod(
+        metadata=ObjectMeta(name=name, namespace="x", uid=name, labels={"app": app} if app else {}),
+        spec=PodSpec(nodeName=node, containers=[container], priority=priority),
+        status=PodStatus(startTime=f"2026-01-01T00:00:{started:02d}Z"),
+    )
+
+
+@st.composite
+def crowds(draw: Any) -> Crowd:
+    """Every node is full, or nearly."""
+    room: dict[str, int] = {}
+    pods: list[Pod] = []
+    for number in range(draw(st.sampled_from([1, 2, 3, 3]))):
+        node, used = f"n{number}", 0
+        for at in range(draw(st.integers(1, 4))):
+            cpu = draw(st.sampled_from([1, 1, 2]))
+            used += cpu
+            started, app = draw(st.integers(0, 5)), draw(st.sampled_from(["", "", "a", "a", "b"]))
+            pods.append(running_pod(f"{node}-{at}", cpu, draw(st.integers(0, 3)), node, started, app))
+        room[node] = used + draw(st.sampled_from([0, 0, 0, 1]))
+    budgets = [
+        PodDisruptionBudget(
+            metadata=ObjectMeta(name=app, namespace="x"),
+            spec=PodDisruptionBudgetSpec(selector=LabelSelector(matchLabels={"app": app})),
+            status=PodDisruptionBudgetStatus(disruptionsAllowed=draw(st.sampled_from([0, 0, 1]))),
+        )
+        for app in draw(st.sampled_from([(), ("a",), ("a",), ("a", "b")]))
+    ]
+    waiting = []
+    if draw(st.booleans()):
+        waiting.append((running_pod("kept", 1, draw(st.integers(1, 4))), draw(st.sampled_from(sorted(room)))))
+    return Crowd(room, pods, budgets, waiting, running_pod("new", draw(st.integers(1, 4)), draw(st.integers(1, 4))))
+
+
+def planned(crowd: Crowd) -> PostFilterResult | None:
+    """None if a node will do without."""
+    simulation = Simulation()
+    for node, cpu in crowd.room.items():
+        amounts = {"cpu": str(cpu), "pods": "20"}
+        simulation.add_node(Node(metadata=ObjectMeta(name=node), status=NodeStatus(allocatable=amounts)))
+    for pod in crowd.pods:
+        simulation.add_pod(pod)
+    fill_informers(simulation, *crowd.budgets)
+    nominator = simulation.handle.nominator
+    for pod, node in crowd.waiting:
+        nominator.add(simulation.pods.info(pod), node)
+    cycle = simulation.cycle(crowd.pod)
+    nominated = cycle.memo["nominated"] = nominator.of_higher_priority(cycle.info, simulation.table.rows)
+    before = simulation.table.requested.copy()
+    result = simulation.profile.select_node(cycle, nominated)
+    if result.diagnosis is None:
+        return None
+    plugin = plugin_of(simulation, "DefaultPreemption")
+    nomination: PostFilterResult = asyncio.run(plugin.post_filter(cycle, result.diagnosis))
+    assert (simulation.table.requested == before).all(), "a plan changes nothing"
+    return nomination
+
+
+def priority(pod: Pod) -> int:
+    return pod.spec.priority or 0
+
+
+def fits(crowd: Crowd, node: str, gone: set[str]) -> bool:
+    kept = sum(cpus(pod) for pod, at in crowd.waiting if at == node and priority(pod) >= priority(crowd.pod))
+    used = sum(cpus(pod) for pod in crowd.on(node) if pod.metadata.uid not in gone)
+    return used + kept + cpus(crowd.pod) <= crowd.room[node]
+
+
+def importance(pod: Pod) -> tuple[int, str]:
+    return (-priority(pod), pod.status.startTime or "")
+
+
+def violating(crowd: Crowd, pods: list[Pod]) -> set[str]:
+    """Those that a budget does not allow to go, if all go, the most important first."""
+    left = {budget.metadata.name: budget.status.disruptionsAllowed for budget in crowd.budgets}
+    protected = set()
+    for pod in sorted(pods, key=lambda pod: (*importance(pod), pod.metadata.name)):
+        app = pod.metadata.labels.get("app", "")
+        if app in left:
+            left[app] -= 1
+            if left[app] < 0:
+                protected.add(pod.metadata.uid)
+    return protected
+
+
+def best_on(crowd: Crowd, node: str) -> list[Pod] | None:
+    """Of all sets of pods that could go, the one that spares protected pods first, then important ones."""
+    lower = [pod for pod in crowd.on(node) if priority(pod) < priority(crowd.pod)]
+    if not lower or cpus(crowd.pod) > crowd.room[node]:
+        return None
+    protected = violating(crowd, lower)
+    order = sorted(lower, key=lambda pod: (pod.metadata.uid not in protected, *importance(pod), pod.metadata.name))
+    for goes in product((False, True), repeat=len(order)):  # the first differs latest: spared from the front
+        gone = [pod for pod, leaves in zip(order, goes, strict=True) if leaves]
+        if fits(crowd, node, {pod.metadata.uid for pod in gone}):
+            return gone
+    return None
+
+
+def disruption(crowd: Crowd, node: str, gone: list[Pod]) -> tuple[Any, ...]:
+    lower = [pod for pod in crowd.on(node) if priority(pod) < priority(crowd.pod)]
+    broken = len(violating(crowd, lower) & {pod.metadata.uid for pod in gone})
+    if not gone:
+        return (broken, -1, 0, 0, 0)
+    highest = max(priority(pod) for pod in gone)
+    total = sum(priority(pod) + 2**31 for pod in gone)
+    started = min(pod.status.startTime or "" for pod in gone if priority(pod) == highest)
+    return (broken, highest, total, len(gone), -int(started[17:19]))
+
+
+@hypothesis.settings(max_examples=300, deadline=None)
+@given(crowds())
+def test_the_least_disruption_of_all(crowd: Crowd) -> None:
+    result = planned(crowd)
+    if result is None:
+        assert any(fits(crowd, node, set()) for node in crowd.room)
+        return
+    assert not any(fits(crowd, node, set()) for node in crowd.room)
+    options = {node: gone for node in crowd.room if (gone := best_on(crowd, node)) is not None}
+    if not options:
+        assert not result.is_success
+        assert result.nominated == ""
+        return
+    assert result.is_success
+    assert result.nominated is not None
+    victims = {info.uid for info in result.victims}
+    ranks = {node: disruption(crowd, node, gone) for node, gone in options.items()}
+    assert ranks[result.nominated] == min(ranks.values())
+    gone = options[result.nominated]
+    alike = sorted((cpus(pod), importance(pod), pod.metadata.labels.get("app", "")) for pod in gone)
+    chosen = [pod for pod in crowd.pods if pod.metadata.uid in victims]
+    assert sorted((cpus(pod), importance(pod), pod.metadata.labels.get("app", "")) for pod in chosen) == alike
+
+
+@hypothesis.settings(max_examples=30, deadline=None)
+@given(crowds())
+def test_a_pod_that_may_not_preempt_does_not(crowd: Crowd) -> None:
+    crowd.pod.spec.preemptionPolicy = "Never"
+    result = planned(crowd)
+    if result is not None:
+        assert result == PostFilterResult(message="preemption: not eligible due to preemptionPolicy=Never.")

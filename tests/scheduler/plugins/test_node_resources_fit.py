@@ -1,0 +1,121 @@
+"""NodeResourcesFit against a version that looks at one node at a time."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from sampan.api.semantics.pod_resources import effective_requests
+from sampan.api.types.core_v1 import Node
+from sampan.scheduler.config import ProfileConfig
+from sampan.scheduler.config.plugin_args import ArgumentError
+from sampan.scheduler.simulation import Simulation
+from tests.scheduler.plugins.resource_oracle import amount, requested_amount, used
+from tests.scheduler.random_clusters import GPU, Situation, few, refusals, scores, situations
+
+SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 50, "score": 10}, {"utilization": 100, "score": 3}]
+RESOURCES = [{"name": "cpu", "weight": 2}, {"name": "memory", "weight": 1}, {"name": GPU, "weight": 3}]
+
+
+@few
+@given(situations())
+def test_nodes_without_enough_resources_are_rejected(situation: Situation) -> None:
+    pod, expected = situation.pod, {}
+    names = effective_requests(pod.spec)
+    for node in situation.nodes:
+        there = {name: amount(name, text) for name, text in node.status.allocatable.items()}
+        reasons = ["Too many pods"] if len(situation.on(node)) + 1 > there["pods"] else []
+        is_final = False
+        for name in names:
+            need = requested_amount(pod, name)
+            if need and need > there.get(name, 0) - used(situation, node, name):
+                reasons.append(f"Insufficient {name}")
+                is_final = is_final or need > there.get(name, 0)
+        if reasons:
+            expected[node.metadata.name] = (tuple(reasons), is_final)
+    assert refusals(situation.simulation(), "NodeResourcesFit", pod) == expected
+
+
+ASSUMED = {"cpu": "100m", "memory": "200Mi"}
+
+
+def weighed(situation: Situation, node: Node, strategy: Any) -> Any:
+    total = weights = 0
+    for name, weight in (("cpu", 2), ("memory", 1), (GPU, 3)):
+        there = amount(name, node.status.allocatable.get(name))
+        assumed = ASSUMED if name != GPU else None
+        own = requested_amount(situation.pod, name, assumed)
+        if not there or (name == GPU and not own):
+            continue
+        score = strategy(used(situation, node, name, assumed) + own, there)
+        if score is not None:
+            total, weights = total + score * weight, weights + weight
+    return total, weights
+
+
+def least(requested: int, there: int) -> int:
+    return 0 if requested > there else (there - requested) * 100 // there
+
+
+def most(requested: int, there: int) -> int:
+    return min(requested, there) * 100 // there
+
+
+def shaped(requested: int, there: int) -> int | None:
+    ratio = 100 if requested > there else requested * 100 // there
+    score = 100 * ratio // 50 if ratio <= 50 else 100 + int((30 - 100) * (ratio - 50) / 50)
+    return score or None
+
+
+@pytest.mark.parametrize(
+    ("kind", "scorer"), [("LeastAllocated", least), ("MostAllocated", most), ("RequestedToCapacityRatio", shaped)]
+)
+def test_scoring_strategies(kind: str, scorer: Any) -> None:
+    strategy: dict[str, Any] = {"type": kind, "resources": RESOURCES}
+    if kind == "RequestedToCapacityRatio":
+        strategy["requestedToCapacityRatio"] = {"shape": SHAPE}
+    profile = ProfileConfig(args={"NodeResourcesFit": {"scoringStrategy": strategy}})
+
+    @few
+    @given(situations())
+    def check(situation: Situation) -> None:
+        expected = {}
+        for node in situation.nodes:
+            total, weights = weighed(situation, node, scorer)
+            if kind == "RequestedToCapacityRatio":
+                expected[node.metadata.name] = math.floor(total / weights + 0.5) if weights else 0
+            else:
+                expected[node.metadata.name] = total // weights if weights else 0
+        assert scores(situation.simulation(profile), "NodeResourcesFit", situation.pod, list(expected)) == expected
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"scoringStrategy": {"type": "Best"}}, 'Unsupported value: "Best"'),
+        (
+            {"scoringStrategy": {"type": "RequestedToCapacityRatio"}},
+            "must be specified when type is RequestedToCapacityRatio",
+        ),
+        ({"scoringStrategie": {}}, "scoringStrategie"),
+    ],
+)
+def test_invalid_arguments_are_rejected(args: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match="NodeResourcesFit") as caught:
+        Simulation(profile=ProfileConfig(args={"NodeResourcesFit": args}))
+    assert message in str(caught.value)
+
+
+def test_ignored_resource_groups_are_not_checked() -> None:
+    profile = ProfileConfig(args={"NodeResourcesFit": {"ignoredResourceGroups": ["example.com"]}})
+
+    @few
+    @given(situations())
+    def check(situation: Situation) -> None:
+        actual = refusals(situation.simulation(profile), "NodeResourcesFit", situation.pod)
+        assert all(f"Insufficient {GPU}" not in reasons for reasons, _ in actual.values())
+
+    check()

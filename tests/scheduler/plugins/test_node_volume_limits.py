@@ -1,0 +1,58 @@
+"""NodeVolumeLimits against a version that looks at one node at a time, on random claims, volumes and limits."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.storage_v1 import VolumeAttachment
+from sampan.machinery.object_key import key_of
+from sampan.scheduler.simulation import Simulation
+from tests.scheduler.plugins.random_storage import Storage, many, stored
+from tests.scheduler.random_clusters import Refusals, Situation, refusals
+
+
+def handle_of(storage: Storage, name: str) -> str | None:
+    claim = storage.claim(name)
+    assert claim is not None
+    volume = storage.volume(claim.spec.volumeName)
+    if volume is not None:
+        return volume.spec.csi.volumeHandle if volume.spec.csi is not None else None
+    return f"new {name}" if claim.spec.storageClassName != "static" else None
+
+
+def handles(storage: Storage, pod: Pod) -> set[str]:
+    handles_ = {handle_of(storage, volume.persistentVolumeClaim.claimName) for volume in pod.spec.volumes}  # type: ignore[union-attr]
+    return {handle for handle in handles_ if handle is not None}
+
+
+@many
+@given(stored(), st.data())
+def test_nodes_whose_attachment_limit_is_reached_are_rejected(
+    drawn: tuple[Situation, Storage, Simulation], data: st.DataObject
+) -> None:
+    situation, storage, simulation = drawn
+    refusals(simulation, "NodeVolumeLimits", situation.pod)
+    one_goes: bool = data.draw(st.booleans())
+    if situation.pods and one_goes:
+        gone = situation.pods.pop()
+        simulation.table.remove_pod(gone.metadata.uid, gone.spec.nodeName)
+    one_is_detached: bool = data.draw(st.booleans())
+    if storage.attachments and one_is_detached:
+        detached = storage.attachments.pop()
+        simulation.handle.informers.of(VolumeAttachment)._remove(key_of(detached))
+    expected: Refusals = {}
+    for node in situation.nodes:
+        name = node.metadata.name
+        own_nodes = [csi_node for csi_node in storage.nodes if csi_node.metadata.name == name]
+        limits = [csi_node.spec.drivers[0].allocatable for csi_node in own_nodes]  # type: ignore[index]
+        if not limits or limits[0] is None or limits[0].count is None:
+            continue
+        there: set[str] = set().union(*(handles(storage, pod) for pod in situation.on(node)))
+        more = handles(storage, situation.pod) - there
+        for attachment in storage.attachments:
+            volume = storage.volume(attachment.spec.source.persistentVolumeName or "")
+            if attachment.spec.nodeName == name and volume is not None and volume.spec.csi is not None:
+                there.add(volume.spec.csi.volumeHandle)
+        if more and len(there) + len(more) > limits[0].count:
+            expected[name] = (("node(s) exceed max volume count",), False)
+    assert refusals(simulation, "NodeVolumeLimits", situation.pod) == expected

@@ -1,0 +1,229 @@
+"""VolumeBinding against a version that looks at one node at a time, on random claims, volumes, classes and limits."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from sampan.api.semantics.node_selectors import matches_node_selector
+from sampan.api.types.core_v1 import (
+    Container,
+    EphemeralVolumeSource,
+    Node,
+    NodeStatus,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
+    Pod,
+    PodSpec,
+    Volume,
+)
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.api.types.storage_v1 import StorageClass
+from sampan.api.values.quantity import parse
+from sampan.scheduler.simulation import Simulation
+from tests.scheduler.plugins.random_storage import (
+    BOUND,
+    NO_PROVISIONER,
+    SELECTED,
+    Storage,
+    made_pod,
+    many,
+    stored,
+    using,
+)
+from tests.scheduler.random_clusters import Refusals, Situation, fill_informers, refusals
+
+
+def amount(text: str | None) -> int:
+    return parse(text).value() if text is not None else -1
+
+
+def reaches(volume: PersistentVolume, labels: dict[str, str]) -> bool:
+    if volume.spec.nodeAffinity is None or volume.spec.nodeAffinity.required is None:
+        return True
+    return matches_node_selector(volume.spec.nodeAffinity.required, Node(metadata=ObjectMeta(labels=labels)))
+
+
+def names_claim(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    ref = volume.spec.claimRef
+    return ref is not None and (ref.namespace, ref.name) == ("x", claim.metadata.name)
+
+
+def requested_bytes(claim: PersistentVolumeClaim) -> int:
+    assert claim.spec.resources is not None
+    return amount(claim.spec.resources.requests["storage"])
+
+
+def best_volume(storage: Storage, claim: PersistentVolumeClaim, labels: dict[str, str], in_use: set[str]) -> Any:
+    """The one that names the claim, or the smallest that suits on such a node."""
+    best: PersistentVolume | None = None
+    listed = [
+        candidate for candidate in storage.volumes if candidate.spec.storageClassName == claim.spec.storageClassName
+    ]
+    for volume in listed:
+        spec = volume.spec
+        if volume.metadata.name in in_use or (spec.claimRef is not None and not names_claim(volume, claim)):
+            continue
+        if volume.metadata.deletionTimestamp or amount(spec.capacity["storage"]) < requested_bytes(claim):
+            continue
+        if (spec.volumeMode or "Filesystem") != "Filesystem":
+            continue
+        if names_claim(volume, claim):
+            return volume if reaches(volume, labels) else None
+        if volume.status.phase != "Available" or not reaches(volume, labels):
+            continue
+        if claim.spec.selector is not None and volume.metadata.labels.get("kind") != "fast":
+            continue
+        if not set(claim.spec.accessModes) <= set(spec.accessModes):
+            continue
+        if best is None or amount(spec.capacity["storage"]) < amount(best.spec.capacity["storage"]):
+            best = volume
+    return best
+
+
+def has_space(storage: Storage, claim: PersistentVolumeClaim, labels: dict[str, str]) -> bool:
+    if not storage.drivers[0].spec.storageCapacity:
+        return True
+    for capacity in storage.capacities:
+        limit = amount(capacity.maximumVolumeSize if capacity.maximumVolumeSize is not None else capacity.capacity)
+        if capacity.storageClassName == claim.spec.storageClassName and limit >= requested_bytes(claim):
+            topology = capacity.nodeTopology.matchLabels if capacity.nodeTopology is not None else None
+            if topology is not None and all(labels.get(key) == value for key, value in topology.items()):
+                return True
+    return False
+
+
+def binding_reasons(storage: Storage, pod: Pod, name: str, labels: dict[str, str]) -> list[str]:
+    claims = [storage.claim(volume.persistentVolumeClaim.claimName) for volume in pod.spec.volumes]  # type: ignore[union-attr]
+    own = [claim for claim in claims if claim is not None]
+    near = known = volumes_found = space = True
+    for claim in (claim_ for claim_ in own if BOUND in claim_.metadata.annotations):
+        volume = storage.volume(claim.spec.volumeName)
+        if volume is None:
+            known = False
+            break
+        if not reaches(volume, labels):
+            near = False
+            break
+    unbound = [claim for claim in own if not claim.spec.volumeName]
+    decided = [claim for claim in unbound if SELECTED in claim.metadata.annotations]
+    free = sorted((claim for claim in unbound if claim not in decided), key=requested_bytes)
+    if any(claim.metadata.annotations[SELECTED] != name for claim in decided):
+        volumes_found = False
+    else:
+        in_use: set[str] = set()
+        to_make = list(decided)
+        for claim in free:
+            volume = best_volume(storage, claim, labels, in_use)
+            if volume is None:
+                to_make.append(claim)
+            else:
+                in_use.add(volume.metadata.name)
+        for claim in to_make:
+            claim_ = storage.of_class(claim.spec.storageClassName)
+            terms = [term.matchLabelExpressions[0] for term in claim_.allowedTopologies]
+            is_allowed = not terms or any(labels.get(term.key) in (term.values or ()) for term in terms)
+            if claim_.provisioner == NO_PROVISIONER or not is_allowed:
+                volumes_found = False
+                break
+            if not has_space(storage, claim, labels):
+                space = False
+                break
+    reasons = [
+        (near, "node(s) didn't match PersistentVolume's node affinity"),
+        (volumes_found, "node(s) didn't find available persistent volumes to bind"),
+        (space, "node(s) did not have enough free storage"),
+        (known, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
+    ]
+    return [reason for is_well, reason in reasons if not is_well]
+
+
+def pod_rejection(storage: Storage, pod: Pod) -> str:
+    """Why no node at all will do."""
+    own = [storage.claim(volume.persistentVolumeClaim.claimName) for volume in pod.spec.volumes]  # type: ignore[union-attr]
+    for claim in own:
+        assert claim is not None
+        if claim.status.phase == "Lost":
+            name, volume = claim.metadata.name, claim.spec.volumeName
+            return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
+    for claim in own:
+        assert claim is not None
+        waits = claim.spec.storageClassName != "now" and not claim.spec.volumeName
+        if not waits and not (claim.spec.volumeName and BOUND in claim.metadata.annotations):
+            return "pod has unbound immediate PersistentVolumeClaims"
+    return ""
+
+
+@many
+@given(stored())
+def test_nodes_without_a_suitable_volume_are_rejected(drawn: tuple[Situation, Storage, Simulation]) -> None:
+    situation, storage, simulation = drawn
+    expected: Refusals = {}
+    whole = pod_rejection(storage, situation.pod)
+    for node in situation.nodes:
+        reasons = (
+            [whole] if whole else binding_reasons(storage, situation.pod, node.metadata.name, node.metadata.labels)
+        )
+        if reasons:
+            expected[node.metadata.name] = (tuple(reasons), True)
+    assert refusals(simulation, "VolumeBinding", situation.pod) == expected
+
+
+@pytest.mark.parametrize(
+    ("claim", "reasons"),
+    [
+        pytest.param(
+            None, 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-data"', id="not yet"
+        ),
+        pytest.param("other", "PVC x/p-data was not created for pod x/p (pod is not owner)", id="another's"),
+        pytest.param("uid-p", "pod has unbound immediate PersistentVolumeClaims", id="its own"),
+    ],
+)
+def test_the_claim_of_an_ephemeral_volume_must_belong_to_the_pod(claim: str | None, reasons: str) -> None:
+    simulation = Simulation()
+    if claim is not None:
+        owner = OwnerReference(apiVersion="v1", kind="Pod", name="p", uid=claim, controller=True)
+        meta = ObjectMeta(name="p-data", namespace="x", ownerReferences=[owner])
+        fill_informers(simulation, PersistentVolumeClaim(metadata=meta))
+    spec = PodSpec(containers=[Container(name="c")], volumes=[Volume(name="data", ephemeral=EphemeralVolumeSource())])
+    pod = Pod(metadata=ObjectMeta(name="p", namespace="x", uid="uid-p"), spec=spec)
+    diagnosis = simulation.select_node(pod).diagnosis
+    assert diagnosis is not None
+    assert diagnosis.pre_filter == reasons
+
+
+def test_a_missing_claim_rejects_the_pod() -> None:
+    simulation = Simulation()
+    spec = PodSpec(containers=[Container(name="c")], volumes=using("gone"))
+    diagnosis = simulation.select_node(Pod(metadata=ObjectMeta(name="p", namespace="x"), spec=spec)).diagnosis
+    assert diagnosis is not None
+    assert diagnosis.pre_filter == 'persistentvolumeclaim "gone" not found'
+
+
+def test_two_claims_do_not_share_a_volume() -> None:
+    simulation = Simulation()
+    simulation.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "9"})))
+    fill_informers(
+        simulation,
+        StorageClass(
+            metadata=ObjectMeta(name="s"), provisioner=NO_PROVISIONER, volumeBindingMode="WaitForFirstConsumer"
+        ),
+        PersistentVolume(
+            metadata=ObjectMeta(name="v"),
+            spec=PersistentVolumeSpec(capacity={"storage": "1Gi"}, storageClassName="s"),
+            status=PersistentVolumeStatus(phase="Available"),
+        ),
+        *(
+            PersistentVolumeClaim(
+                metadata=ObjectMeta(name=name, namespace="x", uid=name),
+                spec=PersistentVolumeClaimSpec(storageClassName="s"),
+            )
+            for name in ("one", "two")
+        ),
+    )
+    assert refusals(simulation, "VolumeBinding", made_pod("p", "", using("one"))) == {}
+    reasons = ("node(s) didn't find available persistent volumes to bind",)
+    assert refusals(simulation, "VolumeBinding", made_pod("p", "", using("one", "two"))) == {"n": (reasons, True)}
