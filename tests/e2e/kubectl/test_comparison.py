@@ -145,7 +145,11 @@ class Comparison:
         out, err = mask(out, namespaces=namespaces), mask(err, namespaces=namespaces)
         if not self.program.is_same_version:
             out, err = version_differences.unify(out), version_differences.unify(err)
-        return code, "\n".join(sorted(out.split("\n"))) if line.is_sorted else out, err
+        return code, sorted_parts(out, line.unordered) if line.unordered else out, err
+
+
+def sorted_parts(text: str, separator: str) -> str:
+    return separator.join(sorted(text.split(separator)))
 
 
 def difference(expected: Outcome, outcome: Outcome) -> str:

@@ -46,8 +46,8 @@ class Line:
     stdin: str = ""
     editor: str = ""
     """The command that edits files, instead of a person."""
-    is_sorted: bool = False
-    """Whether the order of lines in the output is not defined."""
+    unordered: str = ""
+    """What separates the parts of the output that kubectl takes from a Go map, whose order is not defined."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property

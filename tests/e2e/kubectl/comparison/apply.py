@@ -71,7 +71,7 @@ AREA = Area(
         Line("apply edit-last-applied cm/cm", editor="sed -i s/c/x/"),
         Line("apply edit-last-applied sa/default", editor="true"),
         "apply -f cm.yaml --applyset=set",
-        *(Line(text, environment={"KUBECTL_APPLYSET": "true"}, is_sorted=True) for text in _APPLY_SET_LINES),
+        *(Line(text, environment={"KUBECTL_APPLYSET": "true"}, unordered="\n") for text in _APPLY_SET_LINES),
         "get secret set -o jsonpath={.metadata.annotations}",
     ],
 )

@@ -123,7 +123,7 @@ AREA = Area(
         "logs ds/ds --limit-bytes=-1",
         "logs ds/ds --all-containers -c main",
         "logs --max-log-requests=0 -l app=ds -f",
-        Line("cluster-info dump --namespaces=nosuch", is_sorted=True),
+        Line("cluster-info dump --namespaces=nosuch", unordered="\n"),
         Line("cluster-info dump --output-directory=/dev/null/directory"),
         Line("cluster-info dump --output-directory=/proc/directory"),
         "cluster-info nosuch",

@@ -2,7 +2,7 @@
 
 import shlex
 
-from tests.e2e.kubectl.comparison import Area
+from tests.e2e.kubectl.comparison import Area, Line
 
 _JSONPATHS = [
     "{.metadata.name}",
@@ -43,7 +43,6 @@ _JSONPATHS = [
     "{.metadata.labels['app']}",
     "{.metadata.labels.example\\.com/part}",
     "{.metadata.labels['example\\.com/part']}",
-    "{.metadata.labels.*}",
     "{.metadata.labels[*]}",
     "{.metadata.name.x}",
     "{.nosuch}",
@@ -208,6 +207,7 @@ spec:
 """,
     lines=[
         *(f"get pod one -o {shlex.quote(f'jsonpath={text}')}" for text in _JSONPATHS),
+        Line("get pod one -o jsonpath={.metadata.labels.*}", unordered=" "),
         *(f"get pod one -o {shlex.quote(f'go-template={text}')}" for text in _TEMPLATES),
         *(f"get pod one -o {shlex.quote(f'custom-columns={text}')}" for text in _COLUMNS),
         "get pod one -o jsonpath-as-json={.spec.containers[*].name}",

@@ -62,7 +62,7 @@ AREA = Area(
         "wait --for=create deploy/web",
         "wait --for=create deploy/nobody --timeout=1s",
         "wait --for=create configmap/settings",
-        Line("events", is_sorted=True),
+        Line("events", unordered="\n"),
         Line("events --for deployment/web"),
         "events --for deployment/web -o yaml",
         "events --for deployment/web -o json",
