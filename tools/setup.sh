@@ -26,9 +26,10 @@ find_python() {
     return 1
 }
 
-# An environment is usable where it was made: a copied or half-made one is not.
+# An environment is usable where it was made: a copied one is not, nor one whose installation was interrupted, in which
+# pip fails.
 is_usable() {
-    is_recent .venv/bin/python &&
+    [ ! -e .venv/installing ] && is_recent .venv/bin/python &&
         .venv/bin/python -c 'import os, pip, sys; sys.exit(os.path.realpath(sys.prefix) != os.path.realpath(".venv"))' 2>/dev/null
 }
 
@@ -63,7 +64,9 @@ elif ! command -v runc >/dev/null; then
 fi
 want ip iproute2 "some tests of the pod network will be skipped"
 say "installing Sampan and its tools into .venv"
+touch .venv/installing
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --editable '.[dev]'
 # What pip does for a package it copies: without it, and where Python may not write, each start compiles everything anew.
 .venv/bin/python -m compileall -q src
+rm .venv/installing
 touch .venv/ready
