@@ -1,4 +1,4 @@
-"""What fuzzing of request bodies shares: the kinds that they are read as, and what may come of it."""
+"""Shared code of the fuzz tests of request bodies: the kinds of the objects, and the allowed outcomes."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ CODECS: Final = (
 
 
 def read(body: bytes, media: str, validation: str = "Warn") -> None:
-    """Read a body as every kind, as an applied object and as options. Only errors of the API may be raised by any."""
+    """Read a body as every kind, as an applied object and as delete options. Only API errors may be raised."""
     for codec in CODECS:
         call = _call(body, media)
-        _may_be_refused(partial(bodies.read_object, call, codec, validation))
+        _check_outcome(partial(bodies.read_object, call, codec, validation))
         assert sum(map(len, call.warnings)) <= limits.WARNINGS_LENGTH + limits.STRICT_ERRORS * limits.WARNING_LENGTH
     if media != PROTOBUF:
-        _may_be_refused(partial(server_side_apply.read, body))
-    _may_be_refused(partial(bodies.read_delete_options, _call(body, media)))
+        _check_outcome(partial(server_side_apply.read, body))
+    _check_outcome(partial(bodies.read_delete_options, _call(body, media)))
 
 
 def _call(body: bytes, media: str) -> Call:
     return Call(method="POST", path="/", query=Query(""), headers={"Content-Type": media}, body=body)
 
 
-def _may_be_refused(work: Callable[[], object]) -> None:
+def _check_outcome(work: Callable[[], object]) -> None:
     code = 200
     try:
         work()
@@ -68,17 +68,17 @@ def _may_be_refused(work: Callable[[], object]) -> None:
 
 
 def longest_cpu_s(body: bytes, media: str) -> float:
-    """The CPU time of the slowest way to read a body."""
+    """Return the CPU time of reading a body as the slowest kind."""
     return max(min_cpu_s(partial(_read_as, codec, body, media)) for codec in CODECS)
 
 
 def peak_memory(body: bytes, media: str) -> int:
-    """The most memory that reading a body as a pod takes."""
+    """Return the peak memory of reading a body as a pod."""
     return input_cost.peak_memory(partial(_read_as, CODECS[1], body, media))
 
 
 def _read_as(codec: ResourceCodec, body: bytes, media: str) -> None:
-    _may_be_refused(partial(bodies.read_object, _call(body, media), codec, "Warn"))
+    _check_outcome(partial(bodies.read_object, _call(body, media), codec, "Warn"))
 
 
 __all__ = [

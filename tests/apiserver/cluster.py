@@ -1,4 +1,4 @@
-"""A server with admission on and a namespace to work in, for tests of what only whole requests show."""
+"""An in-process API server with admission plug-ins and a namespace, for tests of whole requests."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ import msgspec
 
 from sampan.apiserver.admission.framework.configuration import Configurations
 from sampan.apiserver.admission.plugins import default_plugins
-from tests.apiserver.in_process_server import Asking, Reply, asking, run
+from tests.apiserver.in_process_server import InProcessClient, Reply, in_process_client, run
 from tests.apiserver.pods import pod_value
 
 NAMESPACE = "/api/v1/namespaces/ns"
@@ -17,13 +17,13 @@ MERGE = "application/merge-patch+json"
 
 
 class Cluster:
-    def __init__(self, asks: Asking) -> None:
-        self.asks = asks
-        self.registry = asks.registry
+    def __init__(self, client: InProcessClient) -> None:
+        self.client = client
+        self.registry = client.registry
 
     async def send(self, method: str, path: str, value: Any = None, media: str = "application/json") -> Reply:
         body = msgspec.json.encode(value) if value is not None else b""
-        return await self.asks.send(method, path, body, content_type=media)
+        return await self.client.send(method, path, body, content_type=media)
 
     async def make(self, path: str, value: dict[str, Any]) -> Any:
         reply = await self.send("POST", path, value)
@@ -31,7 +31,7 @@ class Cluster:
         return reply.json
 
     async def pod(self, name: str = "a", spec: dict[str, Any] | None = None, **metadata: Any) -> Any:
-        """A new pod without a token volume, which would only be noise."""
+        """Create a pod without a token volume."""
         value = pod_value({"automountServiceAccountToken": False, **(spec or {})}, **{"name": name, **metadata})
         return await self.make(PODS, _without_namespace(value))
 
@@ -41,14 +41,14 @@ class Cluster:
         return reply.code, reply.json["message"]
 
     async def warnings(self, path: str, value: dict[str, Any]) -> list[str]:
-        """What the server warns of while it takes a new object."""
-        call = self.asks.call("POST", path, msgspec.json.encode(value), {"content_type": "application/json"})
-        await self.asks.pipeline.serve_as(call)
+        """Create an object and return the warnings of the response."""
+        call = self.client.call("POST", path, msgspec.json.encode(value), {"content_type": "application/json"})
+        await self.client.pipeline.serve_as(call)
         return call.warnings
 
     async def cells(self, path: str) -> list[list[Any]]:
-        """The rows of a table."""
-        table = (await self.asks.get(path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")).json
+        """Return the cells of the rows of a table."""
+        table = (await self.client.get(path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")).json
         return [row["cells"] for row in table["rows"]]
 
     async def patch(self, path: str, value: dict[str, Any]) -> Reply:
@@ -61,9 +61,9 @@ def _without_namespace(value: dict[str, Any]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def cluster(configurations: Configurations | None = None) -> AsyncIterator[Cluster]:
-    """`configurations` tells single admission plug-ins what an administrator would."""
-    async with asking(plugins=default_plugins(configurations=configurations)) as asks:
-        cluster = Cluster(asks)
+    """Run a cluster; `configurations` are the configurations of single admission plug-ins."""
+    async with in_process_client(plugins=default_plugins(configurations=configurations)) as client:
+        cluster = Cluster(client)
         await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns"}})
         await cluster.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
         yield cluster

@@ -1,4 +1,4 @@
-"""A good object of every kind that is stored, by group and kind. What has no name gets one from whoever uses it."""
+"""A valid object of every stored kind, by group and kind. Users of the table name the objects without a name."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ Content = dict[str, Any]
 LABELS = {"app": "a"}
 _POD_SPEC: Content = {"containers": [{"name": "c", "image": "nginx:1"}]}
 _TEMPLATE: Content = {"metadata": {"labels": LABELS}, "spec": _POD_SPEC}
-_RUNS: Content = {"selector": {"matchLabels": LABELS}, "template": _TEMPLATE}
+_WORKLOAD: Content = {"selector": {"matchLabels": LABELS}, "template": _TEMPLATE}
 _JOB: Content = {"template": {"spec": {**_POD_SPEC, "restartPolicy": "Never"}}}
-_SCALED: Content = {
+_AUTOSCALER: Content = {
     "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
     "minReplicas": 1,
     "maxReplicas": 3,
 }
-_CLAIM: Content = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+_VOLUME_CLAIM: Content = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 _RULE: Content = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}
 _HOOK: Content = {
     "name": "a.example.com",
@@ -36,7 +36,7 @@ CSR = (
     "Szl3WnlXSmFnL3FZTXA3MnZwcHArS1NtN3hqRTlua1pNd2xHNy9DOUd3bwpBaUVBaXlXTTFZeEZEbWNhQ2tDZmpNdWhRbjM1aXJPeFdROGxYMUFC"
     "WEY0OFNpST0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg=="
 )
-"""A signed request for a certificate."""
+"""A signed certificate request."""
 
 GOOD: dict[tuple[str, str], Content] = {
     ("", "ConfigMap"): {"data": {"a": "b"}},
@@ -48,7 +48,7 @@ GOOD: dict[tuple[str, str], Content] = {
     ("", "PersistentVolume"): {
         "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
     },
-    ("", "PersistentVolumeClaim"): {"spec": _CLAIM},
+    ("", "PersistentVolumeClaim"): {"spec": _VOLUME_CLAIM},
     ("", "Pod"): {"spec": {**_POD_SPEC, "automountServiceAccountToken": False}},
     ("", "PodTemplate"): {"template": _TEMPLATE},
     ("", "ReplicationController"): {"spec": {"selector": LABELS, "template": _TEMPLATE}},
@@ -88,11 +88,11 @@ GOOD: dict[tuple[str, str], Content] = {
         "spec": {"group": "example.org", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10},
     },
     ("apps", "ControllerRevision"): {"data": {"a": "b"}, "revision": 1},
-    ("apps", "DaemonSet"): {"spec": _RUNS},
-    ("apps", "Deployment"): {"spec": _RUNS},
-    ("apps", "ReplicaSet"): {"spec": _RUNS},
-    ("apps", "StatefulSet"): {"spec": {**_RUNS, "serviceName": "s"}},
-    ("autoscaling", "HorizontalPodAutoscaler"): {"spec": _SCALED},
+    ("apps", "DaemonSet"): {"spec": _WORKLOAD},
+    ("apps", "Deployment"): {"spec": _WORKLOAD},
+    ("apps", "ReplicaSet"): {"spec": _WORKLOAD},
+    ("apps", "StatefulSet"): {"spec": {**_WORKLOAD, "serviceName": "s"}},
+    ("autoscaling", "HorizontalPodAutoscaler"): {"spec": _AUTOSCALER},
     ("batch", "CronJob"): {"spec": {"schedule": "1 2 * * *", "jobTemplate": {"spec": _JOB}}},
     ("batch", "Job"): {"spec": _JOB},
     ("certificates.k8s.io", "CertificateSigningRequest"): {

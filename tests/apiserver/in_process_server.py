@@ -1,4 +1,4 @@
-"""An API server without sockets: requests go through the pipeline, answers through the renderer, as over HTTP."""
+"""An API server without sockets: requests go through the pipeline and responses through the renderer, as over HTTP."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Reply:
         return msgspec.json.decode(self.body)
 
 
-class Asking:
-    """`await asking.get(path, accept=…)` and the like."""
+class InProcessClient:
+    """A client of the server; keyword arguments are headers: `await client.get(path, accept=...)`."""
 
     def __init__(self, server: Server) -> None:
         self.server, self.pipeline, self.registry = server, server.pipeline, server.registry
@@ -64,7 +64,7 @@ class Asking:
         return Reply(rendered.code, rendered.content_type, rendered.headers, chunks)
 
     async def watch(self, target: str, count: int, **headers: str) -> tuple[str, bytes]:
-        """The content type and the bytes of the first `count` events of a watch."""
+        """Return the content type and the bytes of the first `count` events of a watch."""
         call = self.call("GET", target, b"", headers)
         response = await self.pipeline.serve_as(call)
         assert isinstance(response, WatchResponse)
@@ -85,9 +85,11 @@ class Asking:
 
 
 @asynccontextmanager
-async def asking(scheme: Scheme | None = None, plugins: Sequence[RegisteredPlugin] = ()) -> AsyncIterator[Asking]:
+async def in_process_client(
+    scheme: Scheme | None = None, plugins: Sequence[RegisteredPlugin] = ()
+) -> AsyncIterator[InProcessClient]:
     async with serving(VirtualClock(), scheme, plugins) as server:
-        yield Asking(server)
+        yield InProcessClient(server)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

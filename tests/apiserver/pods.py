@@ -1,4 +1,4 @@
-"""Pods for tests, made from what matters in them."""
+"""Builders of pods for tests."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ CONTAINER = {"name": "c", "image": "nginx:1"}
 
 
 def pod(spec: dict[str, Any] | None = None, **metadata: Any) -> Pod:
-    """A pod as a client sends it, with one container unless the spec has some."""
+    """Return a pod as a client sends it, with one container unless the spec has containers."""
     return codec.from_value(pod_value(spec, **metadata), Pod)
 
 
@@ -21,14 +21,14 @@ def pod_value(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, 
 
 
 def defaulted(spec: dict[str, Any] | None = None, **metadata: Any) -> Pod:
-    """A pod as the server completes it."""
+    """Return a pod with the defaults that the server sets."""
     new_pod = pod(spec, **metadata)
     default_pod(new_pod)
     return new_pod
 
 
 def container(**fields: Any) -> dict[str, Any]:
-    """A spec whose only container has these fields beside name and image."""
+    """Return a spec whose only container has these fields in addition to name and image."""
     return {"containers": [{**CONTAINER, **fields}]}
 
 

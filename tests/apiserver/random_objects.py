@@ -1,4 +1,4 @@
-"""Random objects of a kind: anything that its schema allows, and good objects that were changed a little."""
+"""Random objects of a kind: any object that its schema allows, and valid objects with small changes."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _TEXTS = st.sampled_from(
 
 @st.composite
 def objects(draw: st.DrawFn, schema: Schema, good: dict[str, Any]) -> dict[str, Any]:
-    """Random from top to bottom, or the good one with random fields beside its own; then perhaps shaken."""
+    """Draw a random object, or the valid object with or without additional random fields; then perhaps mutate it."""
     value: dict[str, Any] = draw(values(schema, depth=draw(st.integers(2, 6))))
     how = draw(st.sampled_from(("random", "joined", "joined", "good")))
     if how == "joined":
         value = _joined(good, value)
     elif how == "good":
         value = good
-    shaken: dict[str, Any] = _shaken(draw, value) if draw(st.booleans()) else value
-    return shaken
+    mutated: dict[str, Any] = _mutated(draw, value) if draw(st.booleans()) else value
+    return mutated
 
 
 def _joined(good: Any, other: Any) -> Any:
-    """The good value where both have one, down to the leaves."""
+    """Merge two values; the valid value takes precedence down to the leaves."""
     if isinstance(good, dict) and isinstance(other, dict):
         return {**other, **{key: _joined(value, other.get(key)) for key, value in good.items()}}
     return good
 
 
-def _shaken(draw: st.DrawFn, value: Any) -> Any:
-    """With some leaves replaced by others of their type, and some parts missing or twice there."""
+def _mutated(draw: st.DrawFn, value: Any) -> Any:
+    """Replace some leaves by other values of their type, and remove or duplicate some parts."""
     if isinstance(value, dict):
-        return {key: _shaken(draw, part) for key, part in value.items() if draw(st.integers(0, 9))}
+        return {key: _mutated(draw, part) for key, part in value.items() if draw(st.integers(0, 9))}
     if isinstance(value, list):
-        parts = [_shaken(draw, part) for part in value]
+        parts = [_mutated(draw, part) for part in value]
         return parts if draw(st.integers(0, 3)) else [*parts, *parts]
     if draw(st.integers(0, 4)) or isinstance(value, float) or value is None:
         return value
@@ -49,7 +49,7 @@ def _shaken(draw: st.DrawFn, value: Any) -> Any:
 
 
 def examples(strategy: st.SearchStrategy[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """Always the same ones; the server is asynchronous, so that it cannot be asked from inside of hypothesis."""
+    """Return the same examples in every run. An asynchronous server cannot be called inside a hypothesis test."""
     examples: list[dict[str, Any]] = []
 
     @settings(

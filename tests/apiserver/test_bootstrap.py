@@ -1,4 +1,4 @@
-"""What users delete of the system's own objects comes back, as in the real server."""
+"""System objects that users delete or change are restored, as by kube-apiserver."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,20 +23,20 @@ TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
 PORT = 443
 SERVICE = "/api/v1/namespaces/default/services/kubernetes"
 DELETED = [
-    pytest.param(Service, "kubernetes", "default", 10, id="the service"),
-    pytest.param(Endpoints, "kubernetes", "default", 10, id="its endpoints"),
-    pytest.param(EndpointSlice, "kubernetes", "default", 10, id="its endpoint slice"),
-    pytest.param(ServiceCIDR, "kubernetes", "", 10, id="the range of services"),
-    pytest.param(ConfigMap, TRACKING, "kube-system", 10, id="the token tracking"),
-    pytest.param(Namespace, "kube-node-lease", "", 60, id="a system namespace"),
+    pytest.param(Service, "kubernetes", "default", 10, id="service"),
+    pytest.param(Endpoints, "kubernetes", "default", 10, id="endpoints"),
+    pytest.param(EndpointSlice, "kubernetes", "default", 10, id="endpoint slice"),
+    pytest.param(ServiceCIDR, "kubernetes", "", 10, id="service CIDR"),
+    pytest.param(ConfigMap, TRACKING, "kube-system", 10, id="token tracking config map"),
+    pytest.param(Namespace, "kube-node-lease", "", 60, id="system namespace"),
 ]
 
 
-def play(scenario: Callable[[Cluster], Awaitable[None]]) -> None:
+def with_system_objects(scenario: Callable[[Cluster], Awaitable[None]]) -> None:
     async def main() -> None:
         async with cluster() as running, asyncio.TaskGroup() as group:
             server = running.server
-            maintained = SystemObjects(
+            system_objects = SystemObjects(
                 pipeline=server.pipeline,
                 cluster_ip_range="10.96.0.0/12",
                 port=PORT,
@@ -44,8 +44,8 @@ def play(scenario: Callable[[Cluster], Awaitable[None]]) -> None:
                     client=running.client, leases=SoleServer(address="192.0.2.1"), address="192.0.2.1", port=PORT
                 ),
             )
-            await maintained.ensure()
-            task = group.create_task(maintained.run(running.clock))
+            await system_objects.ensure()
+            task = group.create_task(system_objects.run(running.clock))
             await running.clock.settle()
             await scenario(running)
             task.cancel()
@@ -62,7 +62,7 @@ async def exists(client: Client, type: type[Any], name: str, namespace: str) -> 
 
 
 @pytest.mark.parametrize(("type", "name", "namespace", "within_s"), DELETED)
-def test_what_is_deleted_comes_back(type: type[Any], name: str, namespace: str, within_s: int) -> None:
+def test_deleted_system_object_is_recreated(type: type[Any], name: str, namespace: str, within_s: int) -> None:
     async def scenario(cluster: Cluster) -> None:
         client = cluster.client
         if type is Namespace:
@@ -75,10 +75,10 @@ def test_what_is_deleted_comes_back(type: type[Any], name: str, namespace: str, 
         await cluster.clock.advance(within_s)
         assert await exists(client, type, name, namespace)
 
-    play(scenario)
+    with_system_objects(scenario)
 
 
-def test_the_service_has_its_address_again() -> None:
+def test_recreated_kubernetes_service_keeps_its_cluster_ip() -> None:
     async def scenario(cluster: Cluster) -> None:
         before = await cluster.client.of(Service).get("kubernetes", "default")
         await cluster.client.of(Service).delete("kubernetes", "default")
@@ -87,39 +87,39 @@ def test_the_service_has_its_address_again() -> None:
         assert after.spec == before.spec
         assert after.metadata.uid != before.metadata.uid
 
-    play(scenario)
+    with_system_objects(scenario)
 
 
-def test_nothing_is_written_while_nothing_is_missing() -> None:
+def test_nothing_is_written_while_all_system_objects_exist() -> None:
     async def scenario(cluster: Cluster) -> None:
         before = await cluster.revision()
         await cluster.clock.advance(600)
         assert await cluster.revision() == before
 
-    play(scenario)
+    with_system_objects(scenario)
 
 
-def test_endpoints_that_somebody_empties_are_filled_again() -> None:
+def test_emptied_kubernetes_endpoints_are_restored() -> None:
     async def scenario(cluster: Cluster) -> None:
         endpoints = await cluster.client.of(Endpoints).get("kubernetes", "default")
         value = {"metadata": {"name": "kubernetes", "namespace": "default"}, "subsets": []}
         value["metadata"]["resourceVersion"] = endpoints.metadata.resourceVersion  # type: ignore[index]
         await cluster.client.of(Endpoints).update(codec.from_value(value, Endpoints))
         await cluster.clock.advance(10)
-        again = await cluster.client.of(Endpoints).get("kubernetes", "default")
-        assert again.subsets == endpoints.subsets
+        restored = await cluster.client.of(Endpoints).get("kubernetes", "default")
+        assert restored.subsets == endpoints.subsets
 
-    play(scenario)
+    with_system_objects(scenario)
 
 
-def test_a_running_server_brings_the_service_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_server_recreates_the_kubernetes_service(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bootstrap, "INTERVAL_S", 0.01)
 
-    async def come_back(port: int) -> None:
+    async def wait_until_recreated(port: int) -> None:
         async with asyncio.timeout(30), Wire(port) as wire:
-            assert (await wire.ask("DELETE", SERVICE)).code == 200
-            while (await wire.ask("GET", SERVICE)).code != 200:
+            assert (await wire.request("DELETE", SERVICE)).code == 200
+            while (await wire.request("GET", SERVICE)).code != 200:
                 pass
 
     with WholeCluster(insecure=True, controllers=()) as running:
-        asyncio.run(come_back(int(running.insecure_url.rpartition(":")[2])))
+        asyncio.run(wait_until_recreated(int(running.insecure_url.rpartition(":")[2])))

@@ -22,7 +22,7 @@ def without_package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_package")
-def test_without_the_package_the_description_says_how_to_install_it() -> None:
+def test_description_without_the_package_names_the_extra_to_install() -> None:
     assert not descriptions.are_installed()
     assert "sampan[descriptions]" in descriptions.of_definition("io.k8s.api.core.v1.Pod").description
     assert descriptions.of_field(POD, "spec.nodeName") == ""

@@ -1,4 +1,4 @@
-"""The endpoints of the service `kubernetes` list every API server that is alive, of Sampan or not."""
+"""The endpoints of the service `kubernetes` list every API server that is alive, including those of Kubernetes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -28,7 +28,7 @@ from tests.storage.etcd_server import NO_ETCD, Member, find, one_member
 LEASES = "/registry/masterleases/"
 
 
-def play(scenario: Callable[[Cluster, ServerLeases], Awaitable[None]]) -> None:
+def with_cluster(scenario: Callable[[Cluster, ServerLeases], Awaitable[None]]) -> None:
     async def main() -> None:
         async with cluster() as cluster_:
             await scenario(cluster_, StoredServerLeases(backend=cluster_.server.registry.backend))
@@ -44,17 +44,17 @@ async def published(client: Client) -> list[str]:
     """Return the addresses of the endpoints, after a comparison with the slice."""
     endpoints = await client.of(Endpoints).get("kubernetes", "default")
     addresses = [address.ip for subset in endpoints.subsets for address in subset.addresses]
-    part = await client.of(EndpointSlice).get("kubernetes", "default")
-    assert [endpoint.addresses for endpoint in part.endpoints or ()] == [[address] for address in addresses]
+    endpoint_slice = await client.of(EndpointSlice).get("kubernetes", "default")
+    assert [endpoint.addresses for endpoint in endpoint_slice.endpoints or ()] == [[address] for address in addresses]
     return addresses
 
 
 def test_every_server_is_listed_until_its_lease_expires() -> None:
     async def scenario(cluster: Cluster, leases: ServerLeases) -> None:
-        first, two = (reconciler(cluster, leases, f"192.0.2.{number}") for number in (1, 2))
+        first, second = (reconciler(cluster, leases, f"192.0.2.{number}") for number in (1, 2))
         await first.reconcile(with_ports=True)
         assert await published(cluster.client) == ["192.0.2.1"]
-        await two.reconcile(with_ports=True)
+        await second.reconcile(with_ports=True)
         assert await published(cluster.client) == ["192.0.2.1", "192.0.2.2"]
         await cluster.clock.advance(10)
         await first.reconcile()
@@ -63,26 +63,26 @@ def test_every_server_is_listed_until_its_lease_expires() -> None:
         await first.reconcile()
         assert await published(cluster.client) == ["192.0.2.1"]
 
-    play(scenario)
+    with_cluster(scenario)
 
 
-def test_a_server_that_stops_is_removed_at_once_and_stays_away() -> None:
+def test_stopped_server_is_removed_at_once_and_not_added_again() -> None:
     async def scenario(cluster: Cluster, leases: ServerLeases) -> None:
-        first, two = (reconciler(cluster, leases, f"192.0.2.{number}") for number in (1, 2))
+        first, second = (reconciler(cluster, leases, f"192.0.2.{number}") for number in (1, 2))
         await first.reconcile()
-        await two.reconcile()
+        await second.reconcile()
         await first.withdraw()
         assert await published(cluster.client) == ["192.0.2.2"]
         await first.reconcile()
-        await two.reconcile()
+        await second.reconcile()
         assert await published(cluster.client) == ["192.0.2.2"]
-        await two.withdraw()
+        await second.withdraw()
         assert await published(cluster.client) == []
 
-    play(scenario)
+    with_cluster(scenario)
 
 
-def test_leases_of_kube_apiserver_count() -> None:
+def test_servers_with_leases_of_kube_apiserver_are_listed() -> None:
     async def scenario(cluster: Cluster, leases: ServerLeases) -> None:
         lease = {"kind": "Endpoints", "apiVersion": "v1", "metadata": {"generation": 7}}
         value = protobuf.encode({**lease, "subsets": [{"addresses": [{"ip": "192.0.2.9"}]}]})
@@ -91,10 +91,10 @@ def test_leases_of_kube_apiserver_count() -> None:
         await reconciler(cluster, leases, "192.0.2.1").reconcile()
         assert await published(cluster.client) == ["192.0.2.1", "192.0.2.9"]
 
-    play(scenario)
+    with_cluster(scenario)
 
 
-def test_ports_are_only_reset_at_the_start() -> None:
+def test_endpoint_ports_are_reset_only_at_startup() -> None:
     async def scenario(cluster: Cluster, leases: ServerLeases) -> None:
         await reconciler(cluster, leases, "192.0.2.1", 6443).reconcile(with_ports=True)
         other = reconciler(cluster, leases, "192.0.2.2", 7443)
@@ -103,17 +103,17 @@ def test_ports_are_only_reset_at_the_start() -> None:
             endpoints = await cluster.client.of(Endpoints).get("kubernetes", "default")
             assert [port.port for port in endpoints.subsets[0].ports] == [port]
 
-    play(scenario)
+    with_cluster(scenario)
 
 
-def test_a_slice_of_ipv6_addresses() -> None:
+def test_ipv6_address_is_published_in_an_ipv6_endpoint_slice() -> None:
     async def scenario(cluster: Cluster, leases: ServerLeases) -> None:
         await reconciler(cluster, leases, "192.0.2.1").reconcile()
         await reconciler(cluster, SoleServer(address="2001:db8::1"), "2001:db8::1").reconcile()
         assert await published(cluster.client) == ["2001:db8::1"]
         assert (await cluster.client.of(EndpointSlice).get("kubernetes", "default")).addressType == "IPv6"
 
-    play(scenario)
+    with_cluster(scenario)
 
 
 def test_the_only_server_of_a_store_writes_no_leases() -> None:
@@ -125,7 +125,7 @@ def test_the_only_server_of_a_store_writes_no_leases() -> None:
         assert await cluster.revision() == before
         assert await published(cluster.client) == ["192.0.2.1"]
 
-    play(scenario)
+    with_cluster(scenario)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def etcd(tmp_path: Path) -> Iterator[Member]:
 
 
 @pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
-def test_two_servers_on_one_etcd(etcd: Member) -> None:
+def test_endpoints_list_two_servers_that_share_an_etcd(etcd: Member) -> None:
     async def main() -> None:
         clock = RealClock()
 

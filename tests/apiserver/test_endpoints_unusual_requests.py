@@ -1,4 +1,4 @@
-"""Requests that hardly anybody sends, with the responses of a real v1.36.4 server."""
+"""Unusual requests, with the responses of a real v1.36.4 server."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from sampan.apiserver.server import ApiServer
 from sampan.machinery.clock import RealClock
 from sampan.storage.cacher.errors import TooLargeVersion
 from sampan.storage.memory import MemoryBackend
-from tests.apiserver.in_process_server import Asking, Reply, asking, run
+from tests.apiserver.in_process_server import InProcessClient, Reply, in_process_client, run
 
 NS = "/api/v1/namespaces/default"
 MAP, POD, DEPLOYMENT = f"{NS}/configmaps/c", f"{NS}/pods/p", "/apis/apps/v1/namespaces/default/deployments/d"
@@ -31,20 +31,20 @@ REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 EVICTION = {"kind": "Eviction", "metadata": {"name": "p"}, "deleteOptions": {"dryRun": ["All"]}}
 
 
-async def _create_objects(ask: Asking) -> None:
-    await ask.create("/api/v1/namespaces", {"metadata": {"name": "default"}})
-    await ask.create(f"{NS}/configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}})
-    await ask.create(f"{NS}/pods", {"metadata": {"name": "p"}, "spec": TEMPLATE["spec"]})
+async def _create_objects(client: InProcessClient) -> None:
+    await client.create("/api/v1/namespaces", {"metadata": {"name": "default"}})
+    await client.create(f"{NS}/configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}})
+    await client.create(f"{NS}/pods", {"metadata": {"name": "p"}, "spec": TEMPLATE["spec"]})
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE, "replicas": 2}
-    await ask.create(DEPLOYMENT.rpartition("/")[0], {"metadata": {"name": "d"}, "spec": spec})
+    await client.create(DEPLOYMENT.rpartition("/")[0], {"metadata": {"name": "d"}, "spec": spec})
 
 
 def _send(method: str, target: str, body: Any = None, media: str = "application/json", **headers: str) -> Reply:
     async def send() -> Reply:
-        async with asking() as ask:
-            await _create_objects(ask)
+        async with in_process_client() as client:
+            await _create_objects(client)
             raw = b"" if body is None else msgspec.json.encode(body)
-            return await ask.send(method, target, raw, **{"content-type": media}, **headers)
+            return await client.send(method, target, raw, **{"content-type": media}, **headers)
 
     return run(send())
 
@@ -108,7 +108,7 @@ def _send(method: str, target: str, body: Any = None, media: str = "application/
         ("POST", f"{NS}/bindings", {"target": {"name": "n"}}, "", 400, "Name parameter required."),
     ],
 )
-def test_unusual_requests_are_rejected_with_the_texts_of_a_real_server(
+def test_unusual_requests_are_rejected_with_the_messages_of_kube_apiserver(
     method: str, target: str, body: Any, media: str, code: int, message: str
 ) -> None:
     reply = _send(method, target, body, media or "application/json")
@@ -135,15 +135,17 @@ def test_unusual_requests_are_accepted(method: str, target: str, body: Any, medi
 
 
 @pytest.mark.parametrize(("verb", "retry_after_s"), [("list", 1), ("deletecollection", None)])
-def test_a_resource_version_of_the_future(verb: str, retry_after_s: int | None) -> None:
-    call = Asking.call("GET", MAP, b"", {})
+def test_future_resource_version_error_has_retry_after_except_for_deletecollection(
+    verb: str, retry_after_s: int | None
+) -> None:
+    call = InProcessClient.call("GET", MAP, b"", {})
     call.verb = verb
     error = translate_storage_error(TooLargeVersion(5, 1), call)
     assert error is not None
     assert error.status["details"].get("retryAfterSeconds") == retry_after_s
 
 
-def test_the_log_of_a_pod_without_a_node_has_no_type() -> None:
+def test_log_of_a_pod_without_a_node_gets_204_without_content_type() -> None:
     reply = _send("GET", f"{POD}/log")
     assert (reply.code, reply.content_type, reply.body) == (204, "", b"")
 
@@ -156,7 +158,7 @@ def test_a_scale_as_a_table() -> None:
     assert reply.json["rows"][0]["cells"][:3] == ["d", 2, 0]
 
 
-def test_the_result_of_an_invalid_patch_is_sorted_where_the_patch_has_touched_it() -> None:
+def test_patch_error_sorts_only_the_objects_that_the_patch_changes() -> None:
     message = _send("PATCH", MAP, {"data": {"b": 1}}, MERGE).json["message"]
     order = ("apiVersion", "data", "kind", "metadata", "name", "namespace", "uid", "resourceVersion")
     places = [message.index(f'\\"{word}\\":') for word in order]
@@ -178,14 +180,14 @@ def test_the_result_of_an_invalid_patch_is_sorted_where_the_patch_has_touched_it
         ),
     ],
 )
-def test_selectors_of_access_reviews_that_cannot_be_parsed(attributes: dict[str, Any], error: str) -> None:
+def test_invalid_selectors_of_access_reviews_are_evaluation_errors(attributes: dict[str, Any], error: str) -> None:
     spec = {"user": "u", "resourceAttributes": {"resource": "pods", "verb": "list", **attributes}}
     status = run(_review(REVIEWS, {"spec": spec})).json["status"]
     expected = f"spec.resourceAttributes.{error} due to parse error" if error else None
     assert status.get("evaluationError") == expected
 
 
-def test_a_rules_review_returns_nothing_of_the_request() -> None:
+def test_rules_review_response_omits_metadata_and_spec() -> None:
     path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
     reply = run(_review(path, {"metadata": {"labels": {"a": "b"}}, "spec": {"namespace": "default"}})).json
     assert (reply["metadata"], reply["spec"]) == ({}, {})
@@ -198,4 +200,4 @@ async def _review(path: str, body: dict[str, Any]) -> Reply:
         MemoryBackend(clock=clock) as backend,
         ApiServer(config=ServerConfig(any_insecure_port=True), backend=backend, clock=clock) as server,
     ):
-        return await Asking(server).create(path, body)  # type: ignore[arg-type]
+        return await InProcessClient(server).create(path, body)  # type: ignore[arg-type]

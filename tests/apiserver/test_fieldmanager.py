@@ -1,4 +1,4 @@
-"""What managers are called."""
+"""Names of field managers."""
 
 import pytest
 
@@ -19,5 +19,5 @@ from sampan.apiserver.fieldmanager import manager_name
         ("", "x" * 127 + "é", "x" * 127),
     ],
 )
-def test_the_manager_is_named_by_the_request_or_the_user_agent(requested: str, agent: str, name: str) -> None:
+def test_manager_name_comes_from_the_request_or_the_user_agent(requested: str, agent: str, name: str) -> None:
     assert manager_name(requested, agent) == name

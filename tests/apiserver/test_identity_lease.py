@@ -1,4 +1,4 @@
-"""The leases by which API servers announce themselves."""
+"""Identity leases, by which API servers announce themselves."""
 
 import asyncio
 
@@ -15,11 +15,11 @@ def identity(cluster: Cluster) -> IdentityLease:
     return IdentityLease(client=cluster.client, clock=cluster.clock, interval_s=10, host_name="host")
 
 
-def test_the_name_is_that_of_kube_apiserver_on_the_same_host() -> None:
+def test_lease_name_equals_that_of_kube_apiserver_on_the_same_host() -> None:
     assert server_id("host-1") == "apiserver-fl6obw4ijfryx25ur4ugqryswq"
 
 
-def test_a_lease_is_renewed_and_expired_ones_are_deleted() -> None:
+def test_identity_lease_is_renewed_and_expired_leases_are_deleted() -> None:
     async def main() -> None:
         async with cluster() as running:
             leases = running.client.of(Lease)

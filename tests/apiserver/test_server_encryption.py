@@ -1,4 +1,4 @@
-"""Encryption at rest, seen from the API: what is in the file, moving to another key, and a key that is missing."""
+"""Encryption at rest, tested through the API: stored bytes, key rotation, and missing keys."""
 
 import asyncio
 import base64
@@ -25,36 +25,36 @@ from sampan.storage.encryption.config import parse
 from sampan.storage.sqlite import SqliteBackend
 
 SECRETS = "/api/v1/namespaces/default/secrets"
-TREASURE = base64.b64encode(b"under the third palm").decode()
+SECRET_VALUE = base64.b64encode(b"under the third palm").decode()
 
 
 def providers(*names: str) -> list[Any]:
-    """`aesgcm/old`: a provider and the name of its key, which is made of that."""
+    """Return provider configurations; `aesgcm/old` is a provider and the name from which its key is derived."""
     values: list[Any] = []
-    for word in names:
-        provider, _, name = word.partition("/")
+    for text in names:
+        provider, _, name = text.partition("/")
         secret = base64.b64encode(name.encode().ljust(32, b".")).decode()
         values.append({provider: {"keys": [{"name": name, "secret": secret}]} if name else {}})
     return values
 
 
-Ask = Callable[..., Awaitable[Any]]
+Send = Callable[..., Awaitable[Any]]
 
 
-def serve(path: Path, names: tuple[str, ...], scene: Callable[[Ask], Awaitable[None]]) -> None:
-    """Play a scene against a server on the file, with these providers for secrets (none: no configuration)."""
+def serve(path: Path, names: tuple[str, ...], check: Callable[[Send], Awaitable[None]]) -> None:
+    """Run `check` against a server on the database file, with these providers for secrets (none: no configuration)."""
     rules = [{"resources": ["secrets"], "providers": providers(*names)}]
     kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration"}
     config = ServerConfig(secure_port=0, encryption=parse({**kind, "resources": rules}) if names else None)
 
-    async def play() -> None:
+    async def run() -> None:
         clock = RealClock()
         async with (
             SqliteBackend(path=path, clock=clock) as backend,
             ApiServer(config=config, backend=backend, clock=clock) as server,
         ):
 
-            async def ask(method: str, target: str, value: Any = None) -> Any:
+            async def send(method: str, target: str, value: Any = None) -> Any:
                 body = json.dumps(value).encode() if value is not None else b""
                 headers = {"Content-Type": "application/json"}
                 call = Call(method=method, path=target, query=Query(""), headers=headers, body=body, user=SYSTEM)
@@ -66,79 +66,81 @@ def serve(path: Path, names: tuple[str, ...], scene: Callable[[Ask], Awaitable[N
                     raise error from fault
                 return json.loads(response.raw) if isinstance(response, ObjectResponse) else response
 
-            await scene(ask)
+            await check(send)
 
-    asyncio.run(asyncio.wait_for(play(), 60))
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 def stored(path: Path) -> bytes:
     return b"".join(path.read_bytes() for path in path.parent.iterdir())
 
 
-async def create(ask: Ask) -> None:
-    await ask("POST", SECRETS, {"metadata": {"name": "map"}, "data": {"place": TREASURE}})
+async def create_secret(send: Send) -> None:
+    await send("POST", SECRETS, {"metadata": {"name": "map"}, "data": {"place": SECRET_VALUE}})
 
 
-async def readable(ask: Ask) -> None:
-    assert (await ask("GET", f"{SECRETS}/map"))["data"]["place"] == TREASURE
-    assert len((await ask("GET", SECRETS)).result.items) == 1
+async def check_readable(send: Send) -> None:
+    assert (await send("GET", f"{SECRETS}/map"))["data"]["place"] == SECRET_VALUE
+    assert len((await send("GET", SECRETS)).result.items) == 1
 
 
-async def replace_with_itself(ask: Ask) -> None:
-    secret = await ask("GET", f"{SECRETS}/map")
-    again = await ask("PUT", f"{SECRETS}/map", secret)
-    assert again["metadata"]["resourceVersion"] != secret["metadata"]["resourceVersion"]
-    same = await ask("PUT", f"{SECRETS}/map", again)
-    assert same["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"], "once is enough"
+async def update_without_changes(send: Send) -> None:
+    secret = await send("GET", f"{SECRETS}/map")
+    updated = await send("PUT", f"{SECRETS}/map", secret)
+    assert updated["metadata"]["resourceVersion"] != secret["metadata"]["resourceVersion"]
+    same = await send("PUT", f"{SECRETS}/map", updated)
+    assert same["metadata"]["resourceVersion"] == updated["metadata"]["resourceVersion"], (
+        "a second update changes nothing"
+    )
 
 
 @pytest.mark.parametrize("provider", ["aesgcm/k", "aescbc/k", "secretbox/k"])
-def test_the_database_file_shows_no_plain_text(provider: str, tmp_path: Path) -> None:
+def test_database_file_contains_no_plain_text(provider: str, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    serve(path, (provider,), create)
-    assert TREASURE.encode() not in stored(path)
+    serve(path, (provider,), create_secret)
+    assert SECRET_VALUE.encode() not in stored(path)
     assert b"k8s:enc:%b:v1:k:" % provider.partition("/")[0].encode() in stored(path)
-    serve(path, (provider,), readable)
+    serve(path, (provider,), check_readable)
 
 
 def test_objects_are_readable_while_keys_are_rotated(tmp_path: Path) -> None:
-    """From plain to one key to another: at each step old values are read, and replacing them with themselves moves
-    them, so that the old key can be taken away."""
+    """At each step old values are readable, and an update without changes encrypts them with the new key, so that the
+    old key can be removed."""
     path = tmp_path / "store.db"
-    serve(path, (), create)
-    assert TREASURE.encode() in stored(path)
-    serve(path, ("aescbc/first", "identity"), replace_with_itself)
-    serve(path, ("aescbc/first",), readable)
-    serve(path, ("secretbox/second", "aescbc/first"), replace_with_itself)
-    serve(path, ("secretbox/second",), readable)
-    serve(path, ("identity", "secretbox/second"), replace_with_itself)
-    serve(path, (), readable)
+    serve(path, (), create_secret)
+    assert SECRET_VALUE.encode() in stored(path)
+    serve(path, ("aescbc/first", "identity"), update_without_changes)
+    serve(path, ("aescbc/first",), check_readable)
+    serve(path, ("secretbox/second", "aescbc/first"), update_without_changes)
+    serve(path, ("secretbox/second",), check_readable)
+    serve(path, ("identity", "secretbox/second"), update_without_changes)
+    serve(path, (), check_readable)
 
 
 @pytest.mark.parametrize("names", [("aesgcm/other",), ("identity",), ()])
-def test_an_object_without_its_key_is_an_error(
+def test_access_to_an_object_whose_key_is_missing_is_an_error(
     names: tuple[str, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "store.db"
-    serve(path, ("aesgcm/k",), create)
+    serve(path, ("aesgcm/k",), create_secret)
 
-    async def refused(ask: Ask) -> None:
+    async def check_errors(send: Send) -> None:
         for method, target, value in (
             ("GET", f"{SECRETS}/map", None),
             ("GET", SECRETS, None),
             ("PUT", f"{SECRETS}/map", {"metadata": {"name": "map"}}),
         ):
             with pytest.raises(Exception, match="it is encrypted with aesgcm key 'k', which no configured key"):
-                await ask(method, target, value)
-        await ask("POST", SECRETS, {"metadata": {"name": "new"}})
-        assert (await ask("GET", f"{SECRETS}/new"))["metadata"]["name"] == "new"
+                await send(method, target, value)
+        await send("POST", SECRETS, {"metadata": {"name": "new"}})
+        assert (await send("GET", f"{SECRETS}/new"))["metadata"]["name"] == "new"
 
-    serve(path, names, refused)
-    assert TREASURE not in caplog.text
+    serve(path, names, check_errors)
+    assert SECRET_VALUE not in caplog.text
 
 
-def test_a_file_that_changes_is_followed(tmp_path: Path) -> None:
-    """Keys are changed, and a kind is encrypted from then on, while the server runs."""
+def test_changed_encryption_configuration_file_is_reloaded(tmp_path: Path) -> None:
+    """The new file changes the key of secrets and adds the encryption of config maps."""
     file, database = tmp_path / "encryption.yaml", tmp_path / "state.db"
 
     def write(*rules: tuple[str, tuple[str, ...]]) -> None:
@@ -146,7 +148,7 @@ def test_a_file_that_changes_is_followed(tmp_path: Path) -> None:
         kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration"}
         file.write_text(json.dumps({**kind, "resources": listed}))
 
-    async def play() -> None:
+    async def run() -> None:
         clock = VirtualClock()
         changing = ChangingEncryption(read_encryption_config(file))
         config = ServerConfig(secure_port=0, encryption=changing, encryption_config=file)
@@ -171,4 +173,4 @@ def test_a_file_that_changes_is_followed(tmp_path: Path) -> None:
             assert (await maps.get("s", "default")).data == {"k": "the map"}
 
     write(("secrets", ("aesgcm/old",)))
-    asyncio.run(asyncio.wait_for(play(), 60))
+    asyncio.run(asyncio.wait_for(run(), 60))

@@ -1,4 +1,4 @@
-"""What a server finds wrong with an object, as a list of texts."""
+"""Validation errors of an API server as lists of messages."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from tests.apiserver.in_process_server import Reply
 
 
 def messages_of(reply: Reply) -> list[str]:
-    """The causes of a refusal; none if the request was granted."""
+    """Return the causes of a 422 response; none if the request succeeded."""
     if reply.code in (200, 201):
         return []
     assert reply.code == 422, reply.json
@@ -15,7 +15,7 @@ def messages_of(reply: Reply) -> list[str]:
 
 
 def errors_of_new(path: str, value: dict[str, Any]) -> list[str]:
-    """Of an object that somebody tries to create."""
+    """Return the validation errors of the creation of an object."""
     errors: list[str] = []
 
     async def work(cluster: Cluster) -> None:
@@ -26,7 +26,7 @@ def errors_of_new(path: str, value: dict[str, Any]) -> list[str]:
 
 
 def errors_of_change(path: str, value: dict[str, Any], change: dict[str, Any], part: str = "") -> list[str]:
-    """Of a merge patch of an object that was created as it is given."""
+    """Create an object and return the validation errors of a merge patch of it."""
     errors: list[str] = []
 
     async def work(cluster: Cluster) -> None:

@@ -20,13 +20,13 @@ TIMEOUT_S = 120
 
 
 class Sampan:
-    """`sampan("status")` gives what the command printed and fails the test if it fails; `sampan.fails(…)` gives what it
-    printed on standard error, and fails the test if it does not fail."""
+    """`sampan("status")` returns the standard output of the command and fails the test if the command fails;
+    `sampan.fails(…)` returns its standard error and fails the test if the command succeeds."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
         self.prefix: list[str] = []
-        """A program that runs the command."""
+        """The words of a program that runs the command, such as `nsenter`."""
         kept = {key: value for key, value in os.environ.items() if key not in ("KUBECONFIG", "XDG_DATA_HOME")}
         self.environment = kept | {"HOME": str(home), "SAMPAN_HOME": str(home / "clusters"), "TMPDIR": str(home)}
 
@@ -52,7 +52,7 @@ class Sampan:
 
     @contextmanager
     def running(self, *words: str) -> Iterator["subprocess.Popen[str]"]:
-        """A command in the foreground that serves until the end of the block."""
+        """Run a command in the foreground, and stop it by SIGTERM at the end of the block."""
         with subprocess.Popen(
             [sys.executable, "-m", "sampan", *words],
             env=self.environment,
@@ -80,7 +80,7 @@ def unwrapped(output: str) -> list[str]:
 
 
 def get(url: str, *, token: str = "") -> tuple[int, str]:
-    """Whoever the server is."""
+    """Return the status code and the body of a GET request, without a check of the server's certificate."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})

@@ -1,5 +1,5 @@
-"""A running `sampan up` for tests of what attackers try: users with few rights, certificates of the cluster CA, and
-servers that pose as kubelets."""
+"""A running `sampan up` for tests of attacks: users with few rights, certificates of the cluster CA, and servers that
+pose as kubelets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class HostileCluster:
     port: int
     directory: Path
     files: Path
-    """Where certificates of tests are written."""
+    """The directory to which tests write certificates."""
     _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict)
 
     @property

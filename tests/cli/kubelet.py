@@ -1,4 +1,4 @@
-"""`sampan kubelet` in a test, and the objects that it makes in the cluster."""
+"""Helpers that run `sampan kubelet`, and wait for the mirror pods that it creates."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -19,9 +19,9 @@ CLASSIC_NODE = "classic"
 
 @contextmanager
 def running_kubelet(sampan: Sampan, root: Path, *words: str) -> Iterator[None]:
-    """Run it with the process runtime, which needs neither root nor an engine.
+    """Run `sampan kubelet` with the process runtime, which needs neither root nor a container engine.
 
-    A kubelet leaves its monitor to the next one; in a test there is none, so the monitor is stopped.
+    A kubelet leaves its monitor to the next kubelet; no kubelet follows in a test, so the monitor is stopped.
     """
     common = ("--root-dir", str(root), "--runtime", "process", "--node-ip", "127.0.0.1", "--cgroups-per-qos=false")
     try:

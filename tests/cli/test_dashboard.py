@@ -1,4 +1,4 @@
-"""`sampan dashboard`: the address that logs in, and mistakes."""
+"""`sampan dashboard`: the login URL, and errors."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from sampan.testing import Cluster
 from tests.dashboard.page import open_page
 
 
-async def test_the_address_logs_in_with_the_credentials_of_the_kubeconfig() -> None:
+async def test_login_url_carries_the_kubeconfig_credentials() -> None:
     with Cluster(components=("apiserver",)) as cluster:
         url = dashboard._url_with_code(kubeconfig.load(cluster.kubeconfig))
         server, _, code = url.partition("/ui/login#code=")
@@ -22,14 +22,14 @@ async def test_the_address_logs_in_with_the_credentials_of_the_kubeconfig() -> N
             assert "system:masters" in session["user"]["groups"]
 
 
-def test_a_cluster_that_is_not_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_that_is_not_running_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAMPAN_HOME", str(tmp_path))
     result = CliRunner().invoke(dashboard.command, ["--name", "none"])
     assert result.exit_code == 1
     assert "cluster none is not running" in result.output
 
 
-def test_a_context_that_does_not_exist(tmp_path: Path) -> None:
+def test_unknown_kubeconfig_context_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text("apiVersion: v1\nkind: Config\ncurrent-context: a\n")
     result = CliRunner().invoke(dashboard.command, ["--kubeconfig", str(file), "--context", "b"])
@@ -37,13 +37,13 @@ def test_a_context_that_does_not_exist(tmp_path: Path) -> None:
     assert "there is no context 'b'" in result.output
 
 
-def test_the_code_reaches_the_browser_by_a_private_file() -> None:
+def test_login_code_is_passed_to_the_browser_in_a_private_file() -> None:
     with dashboard._redirecting_file("https://127.0.0.1:6443/ui/login#code=x") as page:
         assert page.parent.stat().st_mode & 0o077 == 0
         assert "#code=x" in page.read_text()
     assert not page.exists()
 
 
-def test_names_of_contexts_become_segments_of_paths() -> None:
+def test_context_names_are_sanitized_for_use_in_paths() -> None:
     assert dashboard._path_name("arn:aws:eks/us:cluster") == "arn-aws-eks-us-cluster"
     assert dashboard._path_name("admin@sampan") == "admin@sampan"

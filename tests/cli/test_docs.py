@@ -10,7 +10,7 @@ from sampan.cli.main import cli
 REPOSITORY = Path(__file__).parents[2]
 
 
-def test_the_list_has_every_page_and_the_directory() -> None:
+def test_docs_lists_every_page_and_the_pages_directory() -> None:
     done = CliRunner().invoke(cli, ["docs"])
     assert done.exit_code == 0
     listed = {line.split()[0] for line in done.stdout.splitlines() if line}
@@ -19,13 +19,13 @@ def test_the_list_has_every_page_and_the_directory() -> None:
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 
-def test_a_page() -> None:
+def test_page_is_printed_with_or_without_md_suffix() -> None:
     for name in ("tutorial", "tutorial.md"):
         done = CliRunner().invoke(cli, ["docs", name])
         assert done.stdout.strip() == (docs_directory() / "tutorial.md").read_text().strip()
 
 
-def test_an_unknown_page() -> None:
+def test_unknown_page_is_reported() -> None:
     done = CliRunner().invoke(cli, ["docs", "../README"])
     assert (done.exit_code, done.stderr) == (
         1,

@@ -1,4 +1,4 @@
-"""`sampan doctor`, and what it finds in clusters."""
+"""`sampan doctor`, and its findings about clusters."""
 
 import json
 from dataclasses import replace
@@ -11,7 +11,7 @@ from sampan.cli.status.cluster_report import ClusterReport
 from sampan.cluster.machine.machine_checks import CheckLevel
 from tests.cli.command import Sampan
 
-GOOD = ClusterReport(
+HEALTHY = ClusterReport(
     "lab",
     "running",
     "/srv/sampan/lab",
@@ -26,8 +26,8 @@ GOOD = ClusterReport(
 )
 
 
-def test_a_cluster_that_works(capsys: pytest.CaptureFixture[str]) -> None:
-    results = check_cluster(GOOD)
+def test_healthy_cluster_passes_all_checks(capsys: pytest.CaptureFixture[str]) -> None:
+    results = check_cluster(HEALTHY)
     assert {result.level for result in results} == {CheckLevel.OK}
     print_results(results, title="CLUSTER lab")
     assert capsys.readouterr().out.startswith("CLUSTER lab       RESULT    DETAIL\nprocess           ok ")
@@ -48,8 +48,8 @@ def test_a_cluster_that_works(capsys: pytest.CaptureFixture[str]) -> None:
         ("disk", CheckLevel.WARNING, {"free_bytes": 1000}),
     ],
 )
-def test_each_finding_says_what_it_costs_and_what_to_do(name: str, level: CheckLevel, changes: dict[str, Any]) -> None:
-    findings = [result for result in check_cluster(replace(GOOD, **changes)) if result.level is not CheckLevel.OK]
+def test_each_finding_has_a_cost_and_a_remedy(name: str, level: CheckLevel, changes: dict[str, Any]) -> None:
+    findings = [result for result in check_cluster(replace(HEALTHY, **changes)) if result.level is not CheckLevel.OK]
     assert [(finding.name, finding.level) for finding in findings] == [(name, level)]
     text = finding_text(findings[0])
     assert "\n  cost    " in text
@@ -57,7 +57,7 @@ def test_each_finding_says_what_it_costs_and_what_to_do(name: str, level: CheckL
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_the_table_and_the_json_agree(sampan: Sampan) -> None:
+def test_table_and_json_output_agree(sampan: Sampan) -> None:
     table, done = sampan.run("doctor"), sampan.run("doctor", "-o", "json")
     summary = json.loads(done.stdout)
     assert done.returncode == table.returncode == (0 if summary["ok"] else 1)

@@ -1,4 +1,4 @@
-"""What the command line says about what it cannot do: one line that names the flag."""
+"""Errors of the command line: one line that names the flag."""
 
 from pathlib import Path
 
@@ -9,14 +9,15 @@ from click.testing import CliRunner, Result
 from sampan.cli.failures import expected_message
 from sampan.cli.main import cli
 
-NOT_HERE = ("--bind-address", "203.0.113.5")
-"""No address of this machine: a mistake that goes unnoticed ends there instead of in a server that runs for ever."""
+FOREIGN_ADDRESS = ("--bind-address", "203.0.113.5")
+"""An address that this machine does not have: if an invalid flag is not detected, the command fails at this address
+instead of serving for ever."""
 
 
 class Run:
     def __call__(self, *words: str) -> Result:
         is_server = words[0] in ("up", "kube-apiserver") and "--bind-address" not in words
-        return CliRunner().invoke(cli, [*words, *NOT_HERE] if is_server else words)
+        return CliRunner().invoke(cli, [*words, *FOREIGN_ADDRESS] if is_server else words)
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         ("kube-apiserver --cert-dir /proc/nowhere", "--cert-dir: cannot create /proc/nowhere: "),
     ],
 )
-def test_a_mistake_is_reported_in_one_line(run: Run, words: str, message: str) -> None:
+def test_invalid_flag_value_is_reported_in_one_line(run: Run, words: str, message: str) -> None:
     done = run(*words.split())
     assert done.exit_code == 1
     assert done.stdout == ""
@@ -95,7 +96,7 @@ def test_a_mistake_is_reported_in_one_line(run: Run, words: str, message: str) -
         ("down --nonsense", "No such option '--nonsense'."),
     ],
 )
-def test_a_wrong_syntax_is_reported_with_the_usage(run: Run, words: str, message: str) -> None:
+def test_syntax_error_is_reported_with_usage(run: Run, words: str, message: str) -> None:
     done = run(*words.split())
     assert done.exit_code == 2
     assert "Usage: " in done.stderr
@@ -109,13 +110,13 @@ def test_a_wrong_syntax_is_reported_with_the_usage(run: Run, words: str, message
         ("kubectl get --nonsense", "error: unknown flag: --nonsense\nSee 'kubectl get --help' for usage.\n"),
     ],
 )
-def test_kubectl_reports_mistakes_as_the_real_one_does(run: Run, words: str, message: str) -> None:
+def test_kubectl_syntax_errors_match_real_kubectl(run: Run, words: str, message: str) -> None:
     done = run(*words.split())
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", message)
 
 
 @pytest.mark.parametrize("words", ["kubectl get nodes", "why pod/x", "trace pod/x", "top --once"])
-def test_a_missing_cluster_is_reported_in_one_line(
+def test_unreachable_cluster_is_reported_with_a_hint_to_run_sampan_up(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -127,7 +128,7 @@ def test_a_missing_cluster_is_reported_in_one_line(
     assert "none of your Sampan clusters is running: `sampan up` starts one." in done.stderr
 
 
-@pytest.mark.parametrize("content", ["one,two", "\xff"], ids=["short", "bytes"])
+@pytest.mark.parametrize("content", ["one,two", "\xff"], ids=["too-few-columns", "invalid-utf-8"])
 def test_an_invalid_token_file_is_reported(run: Run, tmp_path: Path, content: str) -> None:
     file = tmp_path / "tokens.csv"
     file.write_bytes(content.encode("latin-1"))
@@ -141,7 +142,7 @@ def test_a_token_file_that_cannot_be_read_is_reported(run: Run, tmp_path: Path) 
     assert done.stderr == f"Error: --token-auth-file: cannot read {tmp_path}: Is a directory\n"
 
 
-def test_a_bug_is_reported_in_one_line_with_the_place_of_its_traceback(
+def test_unexpected_exception_is_reported_with_the_path_of_its_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SAMPAN_HOME", str(tmp_path))
@@ -158,8 +159,10 @@ def test_a_bug_is_reported_in_one_line_with_the_place_of_its_traceback(
     assert "ZeroDivisionError: division by zero" in file.read_text()
 
 
-def test_groups_of_expected_failures_are_one_line() -> None:
-    inner = ExceptionGroup("", [FileNotFoundError(2, "No such file or directory", "/x"), click.ClickException("told")])
-    assert expected_message(ExceptionGroup("", [inner])) == "/x: No such file or directory; told"
+def test_exception_group_of_expected_errors_becomes_one_message() -> None:
+    inner = ExceptionGroup(
+        "", [FileNotFoundError(2, "No such file or directory", "/x"), click.ClickException("reported")]
+    )
+    assert expected_message(ExceptionGroup("", [inner])) == "/x: No such file or directory; reported"
     assert expected_message(ExceptionGroup("", [inner, KeyError("x")])) is None
     assert expected_message(ValueError("from somewhere")) is None

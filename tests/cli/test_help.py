@@ -1,7 +1,4 @@
-"""The help is there to be read.
-
-The exit codes: documented in one place, and kept by the commands.
-"""
+"""The help of every command, and the documented exit codes."""
 
 import os
 import re
@@ -23,24 +20,24 @@ DOCS = Path(__file__).parents[2] / "docs/cli.md"
 
 
 @pytest.mark.parametrize("words", PAGES, ids=lambda words: " ".join(words) or "sampan")
-def test_every_command_explains_itself(words: tuple[str, ...]) -> None:
+def test_every_command_has_a_usage_and_a_description(words: tuple[str, ...]) -> None:
     done = CliRunner().invoke(cli, [*words, "--help"])
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     if words[:1] == ("kubectl",):  # as in kubectl, the usage comes last
         assert "Usage:" in lines
-        assert lines[0].strip(), "there is no word of what it does"
+        assert lines[0].strip(), "the description is missing"
     else:
         assert lines[0].startswith(f"Usage: {' '.join(['cli', *words])}")
-        assert lines[2].strip(), "there is no word of what it does"
+        assert lines[2].strip(), "the description is missing"
         assert not [line for line in lines if re.search(r"\w-$", line)], "a word is broken at a hyphen"
     assert max(map(len, lines)) <= 80
     assert '""' not in done.stdout
 
 
-def test_a_reader_that_stops_early_is_no_error() -> None:
-    ours, theirs = os.pipe()
-    os.close(ours)
+def test_closed_stdout_pipe_is_not_an_error() -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
     program = """
 import sys
 from sampan.cli import main
@@ -49,19 +46,19 @@ main.main()
 """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, stdout=theirs, stderr=subprocess.PIPE, text=True)
-    os.close(theirs)
+    done = subprocess.run(command, env=environment, stdout=write_end, stderr=subprocess.PIPE, text=True)
+    os.close(write_end)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("words", PAGES, ids=lambda words: " ".join(words) or "sampan")
-def test_every_flag_is_explained(words: tuple[str, ...]) -> None:
+def test_every_flag_has_a_help_text(words: tuple[str, ...]) -> None:
     context = cli.make_context("sampan", [], resilient_parsing=True)
     command = cli
     for word in words:
         command = command.get_command(context, word)  # type: ignore[assignment]
-    silent = [param.name for param in command.params if param.param_type_name == "option" and not param.help]
-    assert silent == []
+    unexplained = [param.name for param in command.params if param.param_type_name == "option" and not param.help]
+    assert unexplained == []
 
 
 _CONTINUATION = re.compile(r"(Of|After|Where|Whose|Who|Its|Their|The same|By|For)\b")
@@ -105,14 +102,14 @@ def test_help_loads_no_server() -> None:
     assert done.stderr == "\n"
 
 
-def test_the_table_in_the_docs() -> None:
+def test_docs_list_every_exit_code() -> None:
     """docs/cli.md has the rows of `sampan help exit-codes`."""
     text = DOCS.read_text()
     for entry in EXIT_CODES:
         assert f"| {entry.code} | {entry.commands} | {entry.meaning} |" in text
 
 
-def test_the_topics_fit_into_80_columns() -> None:
+def test_help_topics_fit_into_80_columns() -> None:
     for topic in ("exit-codes", "environment"):
         done = CliRunner().invoke(cli, ["help", topic])
         assert done.exit_code == 0
@@ -120,7 +117,7 @@ def test_the_topics_fit_into_80_columns() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_every_command(name: str) -> None:
+def test_help_subcommand_prints_the_help_of_every_command(name: str) -> None:
     done, direct = (CliRunner().invoke(cli, words) for words in (["help", name], [name, "--help"]))
     assert (done.exit_code, direct.exit_code) == (0, 0)
     assert done.stdout.startswith(direct.stdout.split("\n")[0].split(" [")[0])
@@ -141,6 +138,6 @@ def test_help_of_every_command(name: str) -> None:
         (["top", "--interval", "0"], 2),
     ],
 )
-def test_codes_of_commands(words: list[str], code: int, tmp_path: Path) -> None:
+def test_exit_codes_of_commands(words: list[str], code: int, tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, words, env={"SAMPAN_HOME": str(tmp_path), "HOME": str(tmp_path)})
     assert done.exit_code == code, done.output

@@ -31,7 +31,7 @@ def test_load_list_save_remove(sampan: Sampan, tmp_path: Path) -> None:
     assert "docker.io/library/app:1" in sampan("image", "ls", "-q")
 
 
-def test_mistakes_are_reported(sampan: Sampan, tmp_path: Path) -> None:
+def test_load_rm_save_and_pull_errors_are_reported(sampan: Sampan, tmp_path: Path) -> None:
     (tmp_path / "junk").write_bytes(b"junk")
     assert "junk" in sampan.fails("image", "load", str(tmp_path / "junk"))
     assert "No such file" in sampan.fails("image", "load", str(tmp_path / "none"))

@@ -1,4 +1,4 @@
-"""`sampan join` and `sampan leave` between machines, which are network namespaces here."""
+"""`sampan join` and `sampan leave` between machines, which are network namespaces in these tests."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ spec: {selector: {app: %s}, ports: [{port: 8080}]}
 
 
 class Machine:
-    def __init__(self, home: Path, space: Path) -> None:
+    def __init__(self, home: Path, namespace_path: Path) -> None:
         home.mkdir()
-        self.space, self.sampan = space, Sampan(home)
-        self.sampan.prefix = ["nsenter", f"--net={space}"]
+        self.namespace_path, self.sampan = namespace_path, Sampan(home)
+        self.sampan.prefix = ["nsenter", f"--net={namespace_path}"]
 
     def links(self) -> set[str]:
-        return {name for _, name in in_network(self.space, socket.if_nameindex)}
+        return {name for _, name in in_network(self.namespace_path, socket.if_nameindex)}
 
 
 @pytest.fixture
@@ -121,19 +121,19 @@ def fetch(server: Machine, pod: str, address: str) -> str:
 
 
 def resolve(machine: Machine, address: str) -> bytes:
-    """Return what the DNS server of a joined machine responds about the API server's service."""
+    """Return the addresses by which the DNS server of a joined machine answers for the service `kubernetes`."""
     query = message.make_query("kubernetes.default.svc.cluster.local", "A")
 
     def ask() -> bytes:
         response = dnspython.udp(query, address, port=10053, timeout=10)
-        return b"".join(row.address.encode() for response in response.answer for row in response)
+        return b"".join(row.address.encode() for records in response.answer for row in records)
 
-    return in_network(machine.space, ask)
+    return in_network(machine.namespace_path, ask)
 
 
-def is_forbidden(machine: Machine, verb: str, what: str) -> bool:
-    """Whether the credentials of a joined node do not suffice for a request."""
-    resource, _, name = what.partition("/")
+def is_forbidden(machine: Machine, verb: str, target: str) -> bool:
+    """Return whether a request with the credentials of a joined node is forbidden."""
+    resource, _, name = target.partition("/")
     group = "apis/discovery.k8s.io" if "." in resource else "api"
     namespace = "" if resource == "node" else "/namespaces/kube-system"
     path = f"/{group}/v1{namespace}/{resource.partition('.')[0].removesuffix('s')}s" + (f"/{name}" if name else "")
@@ -153,7 +153,7 @@ def is_forbidden(machine: Machine, verb: str, what: str) -> bool:
 def test_pods_of_joined_machines_reach_each_other(
     server: Machine, machine: Machine, network: Machines, tmp_path: Path, address: str
 ) -> None:
-    network.give_address(machine.space, address)
+    network.give_address(machine.namespace_path, address)
     token = token_file(server, tmp_path / "token", "--one-use")
     assert "has joined https://10.77.0.1:6443" in join(machine, token)
     addresses = run_pods(server, tmp_path / "pods.yaml", {"pod-a": "node-0", "pod-b": "machine-b"})
@@ -172,7 +172,7 @@ def test_pods_of_joined_machines_reach_each_other(
     assert not machine.sampan.directory().exists()
 
 
-def test_a_machine_joins_once_and_needs_no_token_afterwards(
+def test_joined_machine_restarts_without_token_and_one_use_token_is_spent(
     server: Machine, machine: Machine, network: Machines, tmp_path: Path
 ) -> None:
     token = token_file(server, tmp_path / "token", "--one-use")
@@ -190,12 +190,12 @@ def test_a_machine_joins_once_and_needs_no_token_afterwards(
     refusal = other.sampan.fails("join", SERVER, "--token-file", str(token), "--node-name", "machine-c")
     assert "token" in refusal
     assert not other.sampan.directory().exists()
-    network.give_address(machine.space, "10.77.0.9/24")
+    network.give_address(machine.namespace_path, "10.77.0.9/24")
     wait_until(lambda: "10.77.0.9" in kubectl(server, "get", "nodes", "-o", "wide"), poll_s=0.5)
     machine.sampan("leave", "--drain")
 
 
-def test_what_is_wrong_is_explained(server: Machine, machine: Machine, tmp_path: Path) -> None:
+def test_join_and_leave_errors_are_explained(server: Machine, machine: Machine, tmp_path: Path) -> None:
     token = token_file(server, tmp_path / "token")
     arguments = ("--token-file", str(token), "--node-name")
     assert "SERVER" in machine.sampan.fails("join")

@@ -1,4 +1,4 @@
-"""Settings of a node that joined a cluster."""
+"""DNS, addresses and credentials of a node that joined a cluster."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ from sampan.cluster.join.record import JoinRecord
 RECORD = JoinRecord(server="https://127.0.0.1:6443", node="machine-b")
 
 
-def test_the_cluster_dns_has_the_tenth_address() -> None:
+def test_cluster_dns_is_the_tenth_address_of_the_service_cidr() -> None:
     assert cluster_dns(["10.96.0.0/16", "fd00::/112"]) == ["10.96.0.10"]
     assert cluster_dns([]) == []
 
 
-def test_the_address_is_that_of_the_way_to_the_server() -> None:
+def test_node_address_defaults_to_the_source_address_towards_the_server() -> None:
     assert node_addresses(RECORD)[0] == "127.0.0.1"
     chosen = JoinRecord(server=RECORD.server, node="machine-b", node_ip="10.0.0.7,fd00::7")
     assert node_addresses(chosen) == ["10.0.0.7", "fd00::7"]

@@ -1,4 +1,4 @@
-"""`sampan logs`, `kubeconfig`, `completion` and the other names of subcommands."""
+"""`sampan logs`, `kubeconfig`, `completion` and the aliases of subcommands."""
 
 from pathlib import Path
 
@@ -24,12 +24,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def make_cluster(home: Path, name: str) -> ClusterDir:
-    where = ClusterDir(home / name)
-    where.pki.mkdir(parents=True)
-    (where.path / "lock").touch()
-    where.log.write_bytes(LOG)
-    where.kubeconfig.write_text(f"current-context: {name}\n")
-    return where
+    cluster_dir = ClusterDir(home / name)
+    cluster_dir.pki.mkdir(parents=True)
+    (cluster_dir.path / "lock").touch()
+    cluster_dir.log.write_bytes(LOG)
+    cluster_dir.kubeconfig.write_text(f"current-context: {name}\n")
+    return cluster_dir
 
 
 def run(*words: str) -> Result:
@@ -51,19 +51,21 @@ def run(*words: str) -> Result:
         (("--follow",), [0, 1, 2, 3, 4]),
     ],
 )
-def test_lines_of_components(home: Path, words: tuple[str, ...], lines: list[int]) -> None:
+def test_log_lines_are_filtered_by_component_level_and_tail(
+    home: Path, words: tuple[str, ...], lines: list[int]
+) -> None:
     make_cluster(home, "sampan")
-    every = LOG.decode().splitlines()
-    assert run("logs", *words).output.splitlines() == [every[index] for index in lines]
+    log_lines = LOG.decode().splitlines()
+    assert run("logs", *words).output.splitlines() == [log_lines[index] for index in lines]
 
 
-def test_a_cluster_without_a_log(home: Path) -> None:
+def test_cluster_without_log_file_is_reported(home: Path) -> None:
     make_cluster(home, "sampan").log.unlink()
     done = run("logs")
     assert (done.exit_code, "only a cluster started with" in done.stderr) == (1, True)
 
 
-def test_the_only_running_cluster_is_meant(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubeconfig_defaults_to_the_only_running_cluster(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running = {"other"}
     monkeypatch.setattr(
         ClusterDir, "running", lambda self: Running(pid=1, name="x") if self.path.name in running else None
@@ -84,7 +86,7 @@ def test_the_only_running_cluster_is_meant(home: Path, monkeypatch: pytest.Monke
     assert run("kubeconfig").stdout == "current-context: sampan\n"
 
 
-def test_no_cluster(home: Path) -> None:
+def test_kubeconfig_without_clusters_suggests_sampan_up(home: Path) -> None:
     assert "`sampan up` starts a cluster" in run("kubeconfig").stderr
 
 
@@ -93,7 +95,7 @@ def test_completion_scripts(shell: str) -> None:
     assert "_SAMPAN_COMPLETE" in run("completion", shell).stdout
 
 
-def test_other_names(home: Path) -> None:
+def test_subcommand_aliases(home: Path) -> None:
     make_cluster(home, "sampan")
     assert run("image", "list").stdout == run("image", "ls").stdout
     assert run("image", "nothing").exit_code == 2

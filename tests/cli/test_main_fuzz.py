@@ -1,7 +1,7 @@
-"""Random flags and values for every command: whatever they are, no traceback, and an exit code that is documented.
+"""Random flags and values for every command: never a traceback, and always a documented exit code.
 
-Commands run in this process up to where they would serve: the configuration is built and the cluster is put together,
-but nothing listens. A few go all the way in processes of their own.
+Commands run in this process up to the point at which they would serve: the configuration is built and the cluster is
+assembled, but nothing listens. A few commands run in processes of their own.
 """
 
 import os
@@ -29,8 +29,8 @@ SERVERS = {
     "kube-proxy": ["--master", "http://127.0.0.1:1", "--oom-score-adj", "0"],
     "kubelet": ["--root-dir", "kubelet", "--runtime", "process", "--api-servers", "http://127.0.0.1:1"],
 }
-"""With the flags that keep each of them to itself."""
-SHORT = [
+"""Commands that serve, each with the flags that keep it away from the machine and from other processes."""
+LOCAL_COMMANDS = [
     ["status"],
     ["down"],
     ["down", "--delete"],
@@ -54,7 +54,7 @@ SHORT = [
     ["token", "list"],
     ["store", "copy", "file-1", "out.db"],
 ]
-CLIENTS = [
+CLIENT_COMMANDS = [
     *(
         ["kubectl", *words]
         for words in (["get", "pods"], ["describe", "pods"], ["delete", "pod", "x"], ["top", "pods"])
@@ -68,7 +68,7 @@ CLIENTS = [
     ["trace", "pod/x"],
     ["top"],
 ]
-NEVER = {
+EXCLUDED_FLAGS = {
     "--help",
     "--detach",
     "--server",
@@ -82,7 +82,7 @@ NEVER = {
     "--init-only",
     "--oom-score-adj",
 }
-"""What would leave this process or the directory of the test, or wait for something."""
+"""Flags with which a command would leave this process or the directory of the test, or would wait."""
 FILES = [
     b"",
     b"\xff\xfe\x00",
@@ -140,7 +140,7 @@ VALUES = st.one_of(
 
 
 def options(words: list[str]) -> list[click.Option]:
-    """Those that the command's own last word takes."""
+    """Return the options of the last subcommand among the words, without the excluded ones."""
     context, command = cli.make_context("sampan", [], resilient_parsing=True), cli
     options: list[click.Option] = []
     for word in words:
@@ -151,7 +151,7 @@ def options(words: list[str]) -> list[click.Option]:
             break
         command = inner  # type: ignore[assignment]
         options = [param for param in command.params if isinstance(param, click.Option)]
-    return [option for option in options if not NEVER & set(option.opts)]
+    return [option for option in options if not EXCLUDED_FLAGS & set(option.opts)]
 
 
 @st.composite
@@ -164,8 +164,8 @@ def flags(draw: st.DrawFn, words: list[str]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A working directory with files of all sorts, where nothing that serves does so."""
+def working_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A working directory with valid and invalid files; servers are replaced by functions that do not listen."""
     path = tmp_path_factory.mktemp("fuzz")
     for number, content in enumerate(FILES):
         (path / f"file-{number}").write_bytes(content)
@@ -176,19 +176,21 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.delenv("KUBECONFIG", raising=False)
         (path / "TMPDIR").mkdir()
         for module in ("up", "components.kube_apiserver"):
-            patch.setattr(f"sampan.cli.{module}.serve", put_together)
+            patch.setattr(f"sampan.cli.{module}.serve", assemble_only)
         for module in ("component", "kubelet", "kube_proxy"):
-            patch.setattr(f"sampan.cli.components.{module}.run_loop", not_run)
+            patch.setattr(f"sampan.cli.components.{module}.run_loop", discard)
         patch.setattr("sampan.cli.up.leave", lambda: None)
-        patch.setattr("os.fsync", lambda descriptor: None)  # hundreds of commands make certificates that nobody keeps
+        patch.setattr(
+            "os.fsync", lambda descriptor: None
+        )  # hundreds of commands make certificates that are thrown away
         yield path
 
 
-def put_together(config: ClusterConfig, on_ready: Any, progress: Any = None) -> None:
+def assemble_only(config: ClusterConfig, on_ready: Any, progress: Any = None) -> None:
     Assembly(config=config, clock=RealClock())
 
 
-def not_run(work: Coroutine[Any, Any, None]) -> None:
+def discard(work: Coroutine[Any, Any, None]) -> None:
     work.close()
 
 
@@ -216,7 +218,7 @@ bounded = settings(
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_servers_report_flags_that_they_cannot_use(place: Path, name: str) -> None:
+def test_servers_handle_random_flags_without_traceback(working_directory: Path, name: str) -> None:
     @bounded
     @given(flags([name]))
     def run(arguments: list[str]) -> None:
@@ -226,8 +228,8 @@ def test_servers_report_flags_that_they_cannot_use(place: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_servers_report_every_flag_that_has_a_bad_value(place: Path, name: str) -> None:
-    """Each flag that takes a value, with some of the words or files. `up` shares the flags of the API server."""
+def test_servers_handle_odd_values_of_every_flag_without_traceback(working_directory: Path, name: str) -> None:
+    """Each flag with a value is tried with some of the words or files. `up` shares the flags of the API server."""
     shared = {option.opts[0] for option in options(["kube-apiserver"])} if name == "up" else set()
     words, files = WORDS[: -len(FILES)], WORDS[-len(FILES) :]
     for at, option in enumerate(options([name])):
@@ -237,8 +239,8 @@ def test_servers_report_every_flag_that_has_a_bad_value(place: Path, name: str) 
             check([name, *SERVERS[name], option.opts[0], value])
 
 
-@pytest.mark.parametrize("words", SHORT, ids=" ".join)
-def test_short_commands_report_arguments_that_they_cannot_use(place: Path, words: list[str]) -> None:
+@pytest.mark.parametrize("words", LOCAL_COMMANDS, ids=" ".join)
+def test_local_commands_handle_random_flags_without_traceback(working_directory: Path, words: list[str]) -> None:
     @bounded
     @given(flags(words))
     def run(arguments: list[str]) -> None:
@@ -247,9 +249,9 @@ def test_short_commands_report_arguments_that_they_cannot_use(place: Path, words
     run()
 
 
-@pytest.mark.parametrize("words", CLIENTS, ids=" ".join)
-def test_clients_report_arguments_that_they_cannot_use(place: Path, words: list[str]) -> None:
-    """There is no server at this address."""
+@pytest.mark.parametrize("words", CLIENT_COMMANDS, ids=" ".join)
+def test_client_commands_handle_random_flags_without_traceback(working_directory: Path, words: list[str]) -> None:
+    """The commands connect to an address at which no server listens."""
     server = ["--server", "http://127.0.0.1:1"]
 
     @bounded

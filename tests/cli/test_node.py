@@ -1,4 +1,4 @@
-"""`sampan up --nodes` and `sampan node` from the outside."""
+"""`sampan up --nodes` and `sampan node` as processes."""
 
 import json
 import subprocess
@@ -20,13 +20,13 @@ def nodes(sampan: Sampan) -> dict[str, Any]:
     return {item["metadata"]["name"]: item for item in nodes["items"]}
 
 
-def lease(sampan: Sampan, name: str) -> str:
+def lease_renew_time(sampan: Sampan, name: str) -> str:
     lease = sampan("kubectl", "get", "leases", name, "-n", "kube-node-lease", "-o", "json")
-    renewed: str = json.loads(lease)["spec"]["renewTime"]
-    return renewed
+    renew_time: str = json.loads(lease)["spec"]["renewTime"]
+    return renew_time
 
 
-def test_nodes_come_and_go(sampan: Sampan) -> None:
+def test_hollow_nodes_are_added_listed_and_removed(sampan: Sampan) -> None:
     up(sampan, "--nodes", "2")
     assert list(nodes(sampan)) == ["node-0", "node-1"]
     assert sampan("node", "add").startswith("node node-2 is ready (")
@@ -59,16 +59,16 @@ def manifest(sampan: Sampan, name: str) -> str:
 def test_stopped_nodes_stay_stopped_over_a_restart(sampan: Sampan) -> None:
     up(sampan, "--nodes", "2")
     assert sampan("node", "stop", "node-1") == "node node-1 stopped\n"
-    before = lease(sampan, "node-1")
+    before = lease_renew_time(sampan, "node-1")
     sampan("down")
     up(sampan, "--nodes", "1")
     assert list(nodes(sampan)) == ["node-0", "node-1"]
-    assert lease(sampan, "node-1") == before
+    assert lease_renew_time(sampan, "node-1") == before
     assert sampan("node", "start", "node-1") == "node node-1 is ready\n"
-    assert lease(sampan, "node-1") > before
+    assert lease_renew_time(sampan, "node-1") > before
 
 
-def test_mistakes_are_reported(sampan: Sampan, tmp_path: Path) -> None:
+def test_invalid_node_flags_are_reported(sampan: Sampan, tmp_path: Path) -> None:
     assert "is not running" in sampan.fails("node", "add")
     if not Path("/run/crio/crio.sock").exists() and not Path("/run/containerd/containerd.sock").exists():
         error = sampan.fails("up", "--runtime", "cri")
@@ -85,17 +85,17 @@ def test_mistakes_are_reported(sampan: Sampan, tmp_path: Path) -> None:
     assert "--hollow-stages: cannot read /nowhere" in sampan.fails("up", "--hollow-stages", "/nowhere")
 
 
-def running_pod(sampan: Sampan, name: str, node: str) -> dict[str, Any]:
-    """Until it runs on the node."""
+def create_running_pod(sampan: Sampan, name: str, node: str) -> dict[str, Any]:
+    """Create a pod on the node, wait until it runs, and return the status of its container."""
     container = {"name": "c", "image": "sampan.local/host", "command": ["sleep", "1000"]}
     spec = {"nodeName": node, "hostNetwork": True, "containers": [container], "terminationGracePeriodSeconds": 0}
     path = sampan.home / f"{name}.json"
     path.write_text(json.dumps({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name}, "spec": spec}))
     sampan("kubectl", "create", "-f", str(path))
-    return until_running(sampan, name, 0)
+    return wait_for_running_container(sampan, name, 0)
 
 
-def until_running(sampan: Sampan, name: str, restarts: int) -> dict[str, Any]:
+def wait_for_running_container(sampan: Sampan, name: str, restarts: int) -> dict[str, Any]:
     def running_container() -> dict[str, Any]:
         pod: dict[str, Any] = json.loads(sampan("kubectl", "get", "pod", name, "-o", "json"))
         statuses: list[dict[str, Any]] = pod["status"].get("containerStatuses", [])
@@ -105,8 +105,8 @@ def until_running(sampan: Sampan, name: str, restarts: int) -> dict[str, Any]:
     return wait_until(running_container)
 
 
-def processes(sampan: Sampan) -> list[str]:
-    """What pods of this cluster run: each has its folder in its environment."""
+def container_pids(sampan: Sampan) -> list[str]:
+    """Return the ids of the container processes of this cluster, whose environment names the cluster's directory."""
     pids = subprocess.run(["pgrep", "-f", "^sleep 1000$"], capture_output=True, text=True).stdout.split()
     return [pid for pid in pids if str(sampan.home) in _environment(pid)]
 
@@ -118,7 +118,7 @@ def _environment(pid: str) -> str:
         return ""
 
 
-def test_real_nodes_come_and_go(sampan: Sampan) -> None:
+def test_real_nodes_are_added_stopped_started_and_removed(sampan: Sampan) -> None:
     port = str(free_port())
     sampan("up", "--detach", "--secure-port", port, "--bind-address", "127.0.0.1", "--runtime", "process")
     assert list(nodes(sampan)) == ["node-0"]
@@ -129,15 +129,15 @@ def test_real_nodes_come_and_go(sampan: Sampan) -> None:
     added = nodes(sampan)["node-1"]
     assert added["status"]["nodeInfo"]["containerRuntimeVersion"].startswith("process://")
     assert added["metadata"]["labels"]["zone"] == "a"
-    first = running_pod(sampan, "web", "node-1")
-    assert len(processes(sampan)) == 1
+    first = create_running_pod(sampan, "web", "node-1")
+    assert len(container_pids(sampan)) == 1
     assert sampan("node", "stop", "node-1") == "node node-1 stopped\n"
-    wait_until(lambda: not processes(sampan))
-    before = lease(sampan, "node-1")
+    wait_until(lambda: not container_pids(sampan))
+    before = lease_renew_time(sampan, "node-1")
     assert sampan("node", "start", "node-1") == "node node-1 is ready\n"
-    again = until_running(sampan, "web", 1)
+    again = wait_for_running_container(sampan, "web", 1)
     assert again["containerID"] != first["containerID"]
-    assert lease(sampan, "node-1") > before
+    assert lease_renew_time(sampan, "node-1") > before
     assert sampan("node", "remove", "node-1") == "node node-1 removed\n"
     assert list(nodes(sampan)) == ["node-0"]
     assert sampan("node", "add", "paper", "--runtime", "hollow").startswith("node paper is ready (")

@@ -1,4 +1,4 @@
-"""`sampan service`: the unit, and what is refused."""
+"""`sampan service`: the systemd unit, and rejected arguments."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from sampan.cli.main import cli
 from sampan.cli.service import MARK, ServiceSettings, quote, unit_text
 
 
-def printed(*words: str, home: Path) -> str:
+def printed_unit(*words: str, home: Path) -> str:
     done = CliRunner().invoke(cli, ["service", "install", "--print", *words], env={"SAMPAN_HOME": str(home)})
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -32,7 +32,7 @@ def settings(**changes: Any) -> ServiceSettings:
 
 
 def test_the_unit_runs_the_cluster_with_its_flags(tmp_path: Path) -> None:
-    unit = printed("--system", "--name", "lab", "--", "--nodes", "3", "--runtime", "hollow", home=tmp_path)
+    unit = printed_unit("--system", "--name", "lab", "--", "--nodes", "3", "--runtime", "hollow", home=tmp_path)
     assert unit.startswith(MARK)
     (line,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
     program, *words = line.removeprefix("ExecStart=").split()
@@ -52,17 +52,17 @@ def test_the_unit_runs_the_cluster_with_its_flags(tmp_path: Path) -> None:
     assert not (tmp_path / "lab").exists()
 
 
-def test_nodes_with_containers_keep_their_rights(tmp_path: Path) -> None:
-    unit = printed("--system", home=tmp_path)
+def test_unit_for_container_nodes_has_no_privilege_restrictions(tmp_path: Path) -> None:
+    unit = printed_unit("--system", home=tmp_path)
     assert "Delegate=yes" in unit
     assert "NoNewPrivileges" not in unit
     (tmp_path / "sampan").mkdir()
     (tmp_path / "sampan/flags.json").write_text('{"runtime": "hollow"}')
-    assert "NoNewPrivileges=yes" in printed("--system", home=tmp_path)
-    assert "ProtectSystem" not in printed("--system", "--", "--merge-kubeconfig", home=tmp_path)
+    assert "NoNewPrivileges=yes" in printed_unit("--system", home=tmp_path)
+    assert "ProtectSystem" not in printed_unit("--system", "--", "--merge-kubeconfig", home=tmp_path)
 
 
-def test_a_unit_of_a_user() -> None:
+def test_user_unit_omits_capability_settings() -> None:
     unit = unit_text(settings(is_user=True, runs_containers=False))
     assert "WantedBy=default.target" in unit
     assert "CapabilityBoundingSet" not in unit
@@ -73,7 +73,7 @@ def test_a_unit_of_a_user() -> None:
     ("word", "quoted"),
     [("plain", "plain"), ("", '""'), ("a b", '"a b"'), ("50%", "50%%"), ("$HOME", "$$HOME"), ('a"b', '"a\\"b"')],
 )
-def test_words_with_a_meaning_in_units(word: str, quoted: str) -> None:
+def test_special_characters_are_quoted_in_units(word: str, quoted: str) -> None:
     assert quote(word) == quoted
 
 
@@ -99,14 +99,14 @@ def test_systemd_accepts_the_unit(tmp_path: Path, changes: dict[str, Any]) -> No
         (["status", "--user"], "there is no service"),
     ],
 )
-def test_mistakes_are_reported(tmp_path: Path, words: list[str], message: str) -> None:
+def test_invalid_arguments_are_reported(tmp_path: Path, words: list[str], message: str) -> None:
     environment = {"SAMPAN_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     done = CliRunner().invoke(cli, ["service", *words], env=environment)
     assert done.exit_code in (1, 2)
     assert message in done.stderr
 
 
-def test_the_unit_of_somebody_else_is_kept(tmp_path: Path) -> None:
+def test_unit_not_written_by_sampan_is_kept(tmp_path: Path) -> None:
     unit = tmp_path / "systemd/user/sampan-sampan.service"
     unit.parent.mkdir(parents=True)
     unit.write_text("[Service]\n")

@@ -16,7 +16,7 @@ KEY = "/registry/configmaps/default/a"
 
 
 @pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
-def test_from_sqlite_to_etcd_and_back(tmp_path: Path) -> None:
+def test_store_copy_from_sqlite_to_etcd_and_back(tmp_path: Path) -> None:
     old, new = tmp_path / "old.db", tmp_path / "new.db"
 
     async def write() -> None:
@@ -39,6 +39,6 @@ def test_from_sqlite_to_etcd_and_back(tmp_path: Path) -> None:
         assert (again.exit_code, again.stderr) == (1, "Error: the target store is not empty\n")
 
 
-def test_a_file_that_does_not_exist() -> None:
+def test_missing_source_file_is_reported() -> None:
     result = CliRunner().invoke(cli, ["store", "copy", "/none/state.db", "http://127.0.0.1:1"])
     assert (result.exit_code, result.stderr) == (1, "Error: /none/state.db: there is no such file\n")

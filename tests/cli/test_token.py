@@ -1,4 +1,4 @@
-"""`sampan token`, and tokens that let one node join."""
+"""`sampan token`, and one-use tokens."""
 
 import asyncio
 import subprocess
@@ -54,14 +54,14 @@ def test_a_token_is_created_listed_and_deleted(sampan: Sampan) -> None:
     assert "there is no token" in sampan.fails("token", "delete", token.id)
 
 
-def test_a_cluster_that_only_listens_locally_says_what_to_do(cluster: tuple[Sampan, int]) -> None:
+def test_token_create_on_a_loopback_only_cluster_suggests_bind_address(cluster: tuple[Sampan, int]) -> None:
     sampan, _ = cluster
     done: subprocess.CompletedProcess[str] = sampan.run("token", "create")
     assert done.returncode == 0
     assert "sampan up --bind-address 0.0.0.0" in done.stderr
 
 
-def test_mistakes_are_explained(sampan: Sampan, cluster: tuple[Sampan, int]) -> None:
+def test_invalid_token_flags_are_reported(sampan: Sampan, cluster: tuple[Sampan, int]) -> None:
     assert "is not a cluster that runs on this machine" in sampan.fails("token", "list")
     sampan, _ = cluster
     assert "--usages" in sampan.fails("token", "create", "--usages", "cooking")
@@ -85,11 +85,11 @@ def test_a_token_for_one_use_lets_one_node_join(cluster: tuple[Sampan, int]) -> 
     ca = (sampan.directory() / "pki" / "ca.crt").read_bytes()
     bearer = parse_token(sampan("token", "create", "--one-use")).bearer
 
-    async def both() -> list[bytes | BaseException]:
+    async def request_all() -> list[bytes | BaseException]:
         requests = (_request(port, ca, bearer, node) for node in ("node-a", "node-b", "node-c"))
         return await asyncio.gather(*requests, return_exceptions=True)
 
-    results = asyncio.run(both())
+    results = asyncio.run(request_all())
     assert sum(isinstance(result, bytes) for result in results) == 1
     assert sum(isinstance(result, RequestDenied) and "has been used" in str(result) for result in results) == 2
 

@@ -11,7 +11,7 @@ from sampan.testing import Cluster, builders
 from tests.eventually import wait_until
 
 
-def test_nodes_and_pods_of_a_cluster() -> None:
+def test_top_shows_usage_of_nodes_and_pods() -> None:
     with Cluster(nodes=2) as cluster:
         pod = builders.pod("busy", namespace="default")
         pod.metadata.annotations = {"hollow.sampan.dev/cpu": "16", "hollow.sampan.dev/memory": "64Mi"}

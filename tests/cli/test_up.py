@@ -1,4 +1,4 @@
-"""`sampan up`, `status` and `down` from the outside."""
+"""`sampan up`, `status` and `down` as processes."""
 
 import gc
 import json
@@ -23,19 +23,19 @@ from tests.eventually import eventually
 from tests.ports import free_port
 
 API_SERVER = ("--components", "apiserver")
-"""A cluster of these components starts in a third of the time, for tests that are about none of the others."""
+"""Flags for tests that need the API server only: such a cluster starts in a third of the time."""
 READY = re.compile(r"sampan is ready at (https://127\.0\.0\.1:\d+) \(\d+\.\d\d s, pid (\d+)\)")
 
 
 def up(sampan: Sampan, *words: str) -> str:
-    """Start a cluster in the background; its URL."""
+    """Start a cluster in the background and return its URL."""
     port = free_port()
     output = sampan("up", "--detach", "--secure-port", str(port), "--bind-address", "127.0.0.1", *words)
     assert f"ready at https://127.0.0.1:{port}" in output
     return f"https://127.0.0.1:{port}"
 
 
-def test_a_cluster_starts_reports_itself_and_stops(sampan: Sampan) -> None:
+def test_cluster_starts_reports_status_and_stops(sampan: Sampan) -> None:
     assert sampan("status") == "no clusters; `sampan up` starts one\n"
     lines = unwrapped(sampan("up", "-d", "--secure-port", str(free_port())))
     ready = READY.fullmatch(lines[0])
@@ -72,7 +72,7 @@ def test_a_cluster_starts_reports_itself_and_stops(sampan: Sampan) -> None:
     assert sampan("down") == "sampan: was not running\n"
 
 
-def test_it_runs_in_the_foreground_until_a_signal(sampan: Sampan) -> None:
+def test_up_runs_in_the_foreground_until_sigint(sampan: Sampan) -> None:
     with sampan.running("up", "--secure-port", str(free_port())) as process:
         assert process.stdout is not None
         ready = next(filter(None, map(READY.match, process.stdout)))  # warnings of a slow start may come before
@@ -83,22 +83,22 @@ def test_it_runs_in_the_foreground_until_a_signal(sampan: Sampan) -> None:
     assert not (sampan.directory() / "running.json").exists()
 
 
-def test_ready_soon_after_the_process_starts(sampan: Sampan) -> None:
-    """Processor time counts; benchmarks/start_bench.py has the goal of one second and the real figure."""
+def test_cluster_is_ready_within_5_seconds_of_cpu_time(sampan: Sampan) -> None:
+    """CPU time does not depend on other tests; benchmarks/start_bench.py measures the goal of one second."""
     port = free_port()
     with sampan.running("up", "--secure-port", str(port)) as process:
         wait_until_ready(f"https://127.0.0.1:{port}")
-        assert _processor_s(process.pid) < 5
+        assert _cpu_time_s(process.pid) < 5
 
 
-def _processor_s(pid: int) -> float:
-    """What a process has used so far, of itself and of the system."""
+def _cpu_time_s(pid: int) -> float:
+    """Return the user and system CPU time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_a_cluster_that_is_stopped_before_it_is_ready(sampan: Sampan) -> None:
-    """It waits for an etcd that takes connections and never answers."""
+def test_sigterm_before_the_cluster_is_ready_exits_with_an_error(sampan: Sampan) -> None:
+    """The cluster waits for an etcd that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(60)
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -112,7 +112,7 @@ def test_a_cluster_that_is_stopped_before_it_is_ready(sampan: Sampan) -> None:
 
 
 class TestData:
-    def test_survive_a_restart(self, sampan: Sampan) -> None:
+    def test_objects_survive_a_restart(self, sampan: Sampan) -> None:
         url = up(sampan, "--nodes", "0")
         sampan("kubectl", "create", "-f", str(_config_map(sampan.home)))
         authority = (sampan.directory() / "pki/ca.crt").read_bytes()
@@ -122,43 +122,43 @@ class TestData:
         assert "red" in sampan("kubectl", "get", "configmap", "settings", "-o", "yaml")
         assert (sampan.directory() / "pki/ca.crt").read_bytes() == authority
 
-    def test_survive_kill_9(self, sampan: Sampan) -> None:
+    def test_objects_survive_sigkill(self, sampan: Sampan) -> None:
         up(sampan, "--nodes", "0")
         sampan("kubectl", "create", "-f", str(_config_map(sampan.home)))
         os.kill(sampan.note()["pid"], signal.SIGKILL)
-        _until_gone(sampan.note()["pid"])
+        _wait_until_exited(sampan.note()["pid"])
         assert sampan("status").splitlines()[1].split() == ["sampan", "stopped"]
         up(sampan)
         assert "red" in sampan("kubectl", "get", "configmap", "settings", "-o", "yaml")
 
-    def test_in_memory_do_not(self, sampan: Sampan) -> None:
+    def test_objects_in_memory_are_lost_on_restart(self, sampan: Sampan) -> None:
         up(sampan, *API_SERVER, "--store", "memory")
         sampan("kubectl", "create", "-f", str(_config_map(sampan.home)))
         sampan("down")
         up(sampan, *API_SERVER, "--store", "memory")
         assert "not found" in sampan.fails("kubectl", "get", "configmap", "settings")
 
-    def test_clusters_are_removed_with_delete(self, sampan: Sampan) -> None:
+    def test_down_delete_removes_the_data_directory(self, sampan: Sampan) -> None:
         up(sampan, *API_SERVER)
         assert sampan("down", "--delete") == "sampan: stopped, data removed\n"
         assert not sampan.directory().exists()
 
-    def test_that_are_none_are_not_removed(self, sampan: Sampan, tmp_path: Path) -> None:
-        precious = tmp_path / "precious"
-        precious.mkdir()
-        (precious / "file").write_text("x")
-        assert "nor a cluster's directory" in sampan.fails("down", "--data-dir", str(precious), "--delete")
-        assert [path.name for path in precious.iterdir()] == ["file"]
+    def test_down_delete_keeps_a_directory_that_is_not_a_cluster(self, sampan: Sampan, tmp_path: Path) -> None:
+        foreign = tmp_path / "foreign"
+        foreign.mkdir()
+        (foreign / "file").write_text("x")
+        assert "nor a cluster's directory" in sampan.fails("down", "--data-dir", str(foreign), "--delete")
+        assert [path.name for path in foreign.iterdir()] == ["file"]
 
-    def test_are_for_nobody_else_to_read(self, sampan: Sampan) -> None:
+    def test_data_directory_and_kubeconfig_are_private(self, sampan: Sampan) -> None:
         directory = sampan.directory()
         os.umask(before := os.umask(0))  # look at the umask without changing it
         out = sampan.home / "out.kubeconfig"
         up(sampan, "--kubeconfig-out", str(out))
-        nodes = directory / "nodes"  # users of pods have to find their way in what is mounted there
+        nodes = directory / "nodes"  # volumes below it are mounted into pods and must be readable by their users
         own = [path for path in directory.rglob("*") if path != nodes and nodes not in path.parents]
         modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [directory, out, *own]}
-        assert before != 0o077, "nothing would be shown"
+        assert before != 0o077, "the umask would hide wrong modes"
         assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
 
 
@@ -168,14 +168,14 @@ def _config_map(directory: Path) -> Path:
     return path
 
 
-def _until_gone(pid: int) -> None:
-    """Killed processes need a moment; this one is nobody's child here."""
+def _wait_until_exited(pid: int) -> None:
+    """Wait until a killed process has exited; it is not a child of this process, so it cannot be waited for."""
     while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]:
         os.sched_yield()
 
 
 class TestSecondStart:
-    def test_on_the_same_data_is_refused(self, sampan: Sampan) -> None:
+    def test_second_start_on_the_same_data_directory_is_refused(self, sampan: Sampan) -> None:
         url = up(sampan, *API_SERVER)
         pid = sampan.note()["pid"]
         for words in (("up",), ("up", "--detach")):
@@ -186,7 +186,7 @@ class TestSecondStart:
             )
         assert get(f"{url}/readyz") == (200, "ok")
 
-    def test_under_another_name_is_fine(self, sampan: Sampan) -> None:
+    def test_second_cluster_runs_under_another_name(self, sampan: Sampan) -> None:
         first, other = up(sampan, *API_SERVER), up(sampan, *API_SERVER, "--name", "other")
         assert get(f"{first}/readyz") == get(f"{other}/readyz") == (200, "ok")
         rows = [row.split()[:3] for row in sampan("status").splitlines()[1:3]]
@@ -195,23 +195,23 @@ class TestSecondStart:
         assert sampan("status", "--name", "sampan").splitlines()[1].split()[1] == "running"
 
 
-def test_a_data_directory_of_ones_own(sampan: Sampan, tmp_path: Path) -> None:
+def test_data_dir_flag_selects_the_data_directory(sampan: Sampan, tmp_path: Path) -> None:
     directory = tmp_path / "a" / "b"
     up(sampan, *API_SERVER, "--data-dir", str(directory))
     assert sampan("status", "--data-dir", str(directory)).splitlines()[1].split()[1] == "running"
     assert sampan("down", "--data-dir", str(directory)) == "sampan: stopped\n"
 
 
-@pytest.mark.parametrize("detached", [(), ("--detach",)], ids=["foreground", "detached"])
-def test_a_busy_port_is_reported(sampan: Sampan, detached: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("detach_flag", [(), ("--detach",)], ids=["foreground", "detached"])
+def test_a_busy_port_is_reported(sampan: Sampan, detach_flag: tuple[str, ...]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as occupied:
         port = occupied.getsockname()[1]
-        error = sampan.fails("up", "--secure-port", str(port), "--bind-address", "127.0.0.1", *detached)
+        error = sampan.fails("up", "--secure-port", str(port), "--bind-address", "127.0.0.1", *detach_flag)
     assert error == f"Error: --secure-port: 127.0.0.1:{port} is in use; give another port\n"
 
 
-def test_flags_reach_the_background(sampan: Sampan) -> None:
-    """Also short ones that are written together."""
+def test_flags_are_passed_to_the_detached_process(sampan: Sampan) -> None:
+    """Short flags that are written together are passed as well."""
     port = str(free_port())
     sampan("up", "-dv", "2", "--nodes", "0", "--secure-port", port, "--controllers", "-namespace-controller,*")
     log = (sampan.directory() / "sampan.log").read_text()
@@ -219,33 +219,33 @@ def test_flags_reach_the_background(sampan: Sampan) -> None:
     assert "namespace-controller" not in log
 
 
-def test_the_background_keeps_no_descriptor_of_the_caller(sampan: Sampan) -> None:
-    """A program that reads from the other end of a pipe would wait for ever."""
-    ours, theirs = os.pipe()
+def test_detached_process_inherits_no_descriptor_of_the_caller(sampan: Sampan) -> None:
+    """A program that reads from the other end of an inherited pipe would wait for ever."""
+    read_end, write_end = os.pipe()
     words = ("up", "--detach", *API_SERVER, "--secure-port", str(free_port()))
     command = [sys.executable, "-m", "sampan", *words]
-    subprocess.run(command, env=sampan.environment, pass_fds=[theirs], check=True, capture_output=True)
-    os.close(theirs)
-    assert os.read(ours, 1) == b""
-    os.close(ours)
+    subprocess.run(command, env=sampan.environment, pass_fds=[write_end], check=True, capture_output=True)
+    os.close(write_end)
+    assert os.read(read_end, 1) == b""
+    os.close(read_end)
     assert os.getsid(sampan.note()["pid"]) == sampan.note()["pid"]
 
 
 class TestKubeconfig:
-    def test_is_complete_in_itself(self, sampan: Sampan) -> None:
+    def test_kubeconfig_embeds_its_credentials(self, sampan: Sampan) -> None:
         url = up(sampan, *API_SERVER, "--name", "mine")
         config = yaml.safe_load((sampan.directory("mine") / "admin.kubeconfig").read_text())
         assert config["current-context"] == "mine"
         assert config["clusters"][0]["cluster"]["server"] == url
         assert set(config["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
 
-    def test_is_also_written_to_another_file(self, sampan: Sampan) -> None:
+    def test_kubeconfig_out_writes_a_copy(self, sampan: Sampan) -> None:
         out = sampan.home / "config"
         up(sampan, *API_SERVER, "--kubeconfig-out", str(out))
         assert out.read_bytes() == (sampan.directory() / "admin.kubeconfig").read_bytes()
         assert "default" in sampan("kubectl", "--kubeconfig", str(out), "get", "namespaces")
 
-    def test_merged_into_ones_own(self, sampan: Sampan) -> None:
+    def test_merge_kubeconfig_adds_contexts_and_down_removes_them(self, sampan: Sampan) -> None:
         own = sampan.home / ".kube/config"
         own.parent.mkdir()
         own.write_text(
@@ -273,7 +273,7 @@ class TestKubeconfig:
         assert [entry["name"] for entry in left["users"]] == ["me", "sampan-admin"]
         assert left["current-context"] == ""
 
-    def test_merged_into_the_file_that_the_environment_names(self, sampan: Sampan) -> None:
+    def test_merge_kubeconfig_uses_the_first_file_of_kubeconfig_variable(self, sampan: Sampan) -> None:
         own = sampan.home / "own.kubeconfig"
         sampan.environment["KUBECONFIG"] = f"{own}:{sampan.home / 'other'}"
         up(sampan, *API_SERVER, "--merge-kubeconfig")
@@ -286,7 +286,7 @@ class TestKubeconfig:
         assert yaml.safe_load(own.read_text())["contexts"] == []
 
 
-def test_a_second_cluster_needs_no_port(sampan: Sampan) -> None:
+def test_second_cluster_gets_a_free_port_and_keeps_the_port(sampan: Sampan) -> None:
     words = ("up", "-d", *API_SERVER)
     first = sampan(*words)
     second = sampan(*words, "--name", "second")
@@ -316,7 +316,7 @@ def test_a_cluster_remembers_its_flags(sampan: Sampan) -> None:
 
 
 class TestTokens:
-    def test_of_the_file_authenticate_their_users(self, sampan: Sampan, tmp_path: Path) -> None:
+    def test_token_auth_file_authenticates_users(self, sampan: Sampan, tmp_path: Path) -> None:
         tokens = tmp_path / "tokens.csv"
         tokens.write_text('secret,ann,1,"system:masters,others"\nplain,bob,2\n')
         url = up(sampan, *API_SERVER, "--token-auth-file", str(tokens))
@@ -327,7 +327,7 @@ class TestTokens:
 
 
 class TestPlainHttp:
-    def test_the_four_classic_lines(self, sampan: Sampan) -> None:
+    def test_insecure_port_serves_the_api_without_authentication(self, sampan: Sampan) -> None:
         port = free_port()
         output = sampan("up", "-d", *API_SERVER, "--secure-port", str(free_port()), "--insecure-port", str(port))
         url = f"http://127.0.0.1:{port}"
@@ -340,7 +340,7 @@ class TestPlainHttp:
             assert f'"kind":"{kind}"' in text
         assert "without authentication" in (sampan.directory() / "sampan.log").read_text()
 
-    def test_with_curl(self, sampan: Sampan) -> None:
+    def test_curl_reads_the_api_over_plain_http(self, sampan: Sampan) -> None:
         port = free_port()
         sampan("up", "-d", *API_SERVER, "--secure-port", "0", "--insecure-port", str(port))
         try:
@@ -363,7 +363,7 @@ def test_hollow_nodes_of_an_earlier_run_take_no_real_pods(sampan: Sampan) -> Non
     sampan("node", "add", "another", "--runtime", "hollow")
     assert "hollow.sampan.dev/hollow" in _taints(sampan, "another")
     sampan("down")
-    start(sampan, "--runtime", "hollow")  # which does not wait for node-0, a real one of that run
+    start(sampan, "--runtime", "hollow")  # does not wait for node-0, a real node of the run before
     assert "nodes are running so far" not in (sampan.directory() / "sampan.log").read_text()
     assert "hollow.sampan.dev/hollow" not in _taints(sampan, "node-1")
     sampan("down")
@@ -378,11 +378,11 @@ def _taints(sampan: Sampan, node: str) -> list[str]:
     return [taint["key"] for taint in manifest["spec"].get("taints", [])]
 
 
-def test_an_ordinary_start_and_stop_warns_of_nothing(sampan: Sampan) -> None:
-    """Somebody asks from the first moment on whether the cluster is ready."""
+def test_start_and_stop_log_no_warnings(sampan: Sampan) -> None:
+    """A client polls /readyz from the first moment on."""
     port = free_port()
     words = ("up", "--runtime", "hollow", "--nodes", "2", "--secure-port", str(port), "--bind-address", "127.0.0.1")
-    for _ in ("a new cluster", "an old one"):
+    for _ in ("a new cluster", "an existing cluster"):
         with sampan.running(*words) as process:
             wait_until_ready(f"https://127.0.0.1:{port}")
             process.send_signal(signal.SIGTERM)
@@ -390,11 +390,11 @@ def test_an_ordinary_start_and_stop_warns_of_nothing(sampan: Sampan) -> None:
         assert not re.search("WARNING|ERROR|CRITICAL|Traceback", output), output
 
 
-@pytest.mark.parametrize("is_ready", [False, True], ids=["at the start", "later"])
+@pytest.mark.parametrize("is_ready", [False, True], ids=["before-ready", "after-ready"])
 def test_a_component_that_fails_ends_the_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_ready: bool
 ) -> None:
-    """The command runs in this process, so that a component can fail."""
+    """The command runs in this process, so that the test can make a component fail."""
 
     async def fail(self: Assembly, activity: Activity) -> None:
         if is_ready:
@@ -414,7 +414,7 @@ def test_a_component_that_fails_ends_the_cluster(
     assert not (tmp_path / "clusters/sampan/running.json").exists()
 
 
-def test_the_profile_of_ci_sets_defaults(sampan: Sampan) -> None:
+def test_ci_profile_sets_defaults_that_flags_override(sampan: Sampan) -> None:
     words = ("up", "--profile", "ci", "--secure-port", str(free_port()), "--runtime", "hollow")
     line = sampan(*words)
     assert re.fullmatch(rf"{READY.pattern}: export KUBECONFIG={sampan.directory()}/admin.kubeconfig\n", line)

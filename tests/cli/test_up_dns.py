@@ -116,7 +116,7 @@ def wait_for_pods(sampan: Sampan) -> None:
 
 
 @needs_containers
-def test_pods_resolve_services_and_other_names(sampan: Sampan) -> None:
+def test_pods_resolve_services_and_upstream_names(sampan: Sampan) -> None:
     with upstream_resolver() as upstream:
         sampan(
             *("up", "--detach", "--secure-port", str(free_port()), "--store", "memory", "--runtime", "oci"),

@@ -1,4 +1,4 @@
-"""A cluster whose disk is full, or cannot be written to: what works, what is told, and what is there afterwards."""
+"""A cluster whose disk is full or read-only: which requests succeed, which errors are shown, which objects remain."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def _names(url: str) -> set[str]:
 
 
 def _fill(disk: Path) -> None:
-    """Take what space there is."""
+    """Fill the disk."""
     with (disk / "filler").open("ab", buffering=0) as filler, suppress(OSError):
         while True:
             filler.write(bytes(4096))
@@ -67,8 +67,8 @@ def _wait_until_started(process: "subprocess.Popen[str]") -> None:
     assert any(line.startswith("  try ") for line in process.stdout)
 
 
-def _check_health(url: str) -> None:
-    """Until the server answers, ready or not."""
+def _wait_until_responding(url: str) -> None:
+    """Wait until the server responds, ready or not."""
     while True:
         try:
             if get(url + MAPS)[0] == 200:
@@ -90,14 +90,14 @@ def test_on_a_full_disk_objects_can_be_deleted_and_nothing_is_lost(sampan: Sampa
             else:
                 assert (code, REASON in text, "state.db" in text) == (503, True, True)
                 refused += 1
-            if refused == 20:  # the first ones let it give up its history, which may make room for some more
+            if refused == 20:  # the first failures make it drop its history, which may make room for more objects
                 break
         assert len(created) >= 10
         code, text = get(f"{url}/readyz")
         assert (code, "[-]etcd failed: reason withheld" in text) == (500, True)
         code, text = get(f"{url}/readyz/etcd")
         assert (code, REASON in text) == (500, True)
-        assert get(f"{url}/livez") == (200, "ok"), "to start it again would not help"
+        assert get(f"{url}/livez") == (200, "ok"), "a restart would not help"
         for name in sorted(created)[:10]:
             assert _send(f"{url}{MAPS}/{name}", "DELETE")[0] == 200
             created.remove(name)
@@ -105,7 +105,7 @@ def test_on_a_full_disk_objects_can_be_deleted_and_nothing_is_lost(sampan: Sampa
         process.send_signal(signal.SIGKILL)
         process.wait()
     with _cluster(sampan, small_disk, free_port()) as (url, process):
-        _check_health(url)
+        _wait_until_responding(url)
         assert _names(url) == created
         for name in created:
             assert _send(f"{url}{MAPS}/{name}", "DELETE")[0] == 200

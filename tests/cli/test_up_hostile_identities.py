@@ -1,4 +1,4 @@
-"""What nodes and users with few rights try with identities and certificates of a running `sampan up`."""
+"""Attacks by nodes and users with few rights on identities and certificates of a running `sampan up`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileCluster
 
 
 def hostile_node(cluster: HostileCluster, name: str, address: str, port: int) -> None:
-    """Register a node as its kubelet does, by its own certificate, with the address of somebody else."""
+    """Register a node as its kubelet does, by its own certificate, with any address."""
     identity = cluster.issue(name, node_request(name, is_client=True))
     reply = cluster.send("POST", "/api/v1/nodes", {"metadata": {"name": name}}, certificate=identity)
     assert reply.code in (201, 409), reply.body
@@ -88,12 +88,12 @@ def test_a_kubelet_that_redirects_to_the_api_is_not_followed(cluster: HostileClu
     with fake_kubelet(cluster, serving, target) as (port, requests):
         hostile_node(cluster, "redirecting", "127.0.0.1", port)
         reply = viewer_reads_log(cluster, "redirecting")
-    assert requests, "the kubelet is known by its certificate, and asked"
+    assert requests, "the API server trusts the certificate of the kubelet and sends the request"
     assert reply.code == 500
     assert "redirects forbidden" in reply.json["message"]
 
 
-def test_a_kubelet_with_a_certificate_of_its_own_making_is_not_believed(cluster: HostileCluster) -> None:
+def test_kubelet_with_a_certificate_of_another_ca_is_not_trusted(cluster: HostileCluster) -> None:
     serving = cluster.issue("homemade", node_request("homemade", is_server=True), is_self_signed=True)
     with fake_kubelet(cluster, serving) as (port, requests):
         hostile_node(cluster, "homemade", "127.0.0.1", port)
@@ -103,7 +103,7 @@ def test_a_kubelet_with_a_certificate_of_its_own_making_is_not_believed(cluster:
     assert requests == []
 
 
-def test_a_node_does_not_get_at_the_kubelet_of_another(cluster: HostileCluster) -> None:
+def test_node_cannot_direct_the_api_server_to_the_kubelet_of_another_node(cluster: HostileCluster) -> None:
     serving = cluster.issue("victim-server", node_request("victim", is_server=True))
     with fake_kubelet(cluster, serving) as (port, requests):
         hostile_node(cluster, "victim", "127.0.0.1", port)
@@ -116,7 +116,7 @@ def test_a_node_does_not_get_at_the_kubelet_of_another(cluster: HostileCluster) 
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", own_address()])
-def test_a_node_that_names_the_address_of_the_api_server_gains_nothing(cluster: HostileCluster, address: str) -> None:
+def test_node_with_the_address_of_the_api_server_exposes_no_secrets(cluster: HostileCluster, address: str) -> None:
     hostile_node(cluster, "mirror", address, cluster.port)
     assert viewer_reads_log(cluster, "mirror").code == 500
     reply = cluster.send("GET", f"/api/v1/nodes/mirror/proxy{SECRETS}")
@@ -124,8 +124,8 @@ def test_a_node_that_names_the_address_of_the_api_server_gains_nothing(cluster: 
     assert PASSWORD.encode() not in reply.body
 
 
-def test_the_certificate_for_kubelets_has_no_rights_but_those_on_kubelets(cluster: HostileCluster) -> None:
-    """Even where somebody makes the API server call itself with it."""
+def test_kubelet_client_certificate_of_the_api_server_may_only_access_nodes(cluster: HostileCluster) -> None:
+    """This limits the damage if an attacker makes the API server call itself with this certificate."""
     certificate = "apiserver-kubelet-client"
     text = cluster.pki.certificate(certificate).read_bytes()
     subject = x509.load_pem_x509_certificate(text).subject.rfc4514_string()
@@ -138,7 +138,7 @@ def test_the_certificate_for_kubelets_has_no_rights_but_those_on_kubelets(cluste
     assert cluster.send("POST", path, review, certificate=certificate).json["status"]["allowed"] is True
 
 
-def test_a_node_gets_no_serving_certificate_for_an_address_by_itself(cluster: HostileCluster) -> None:
+def test_serving_csr_of_a_node_for_foreign_names_is_not_approved(cluster: HostileCluster) -> None:
     identity = cluster.issue("grabber", node_request("grabber", is_client=True))
     usages = ["digital signature", "server auth"]
     own = pem("system:node:grabber", "system:nodes", names=["grabber.kubelet.sampan.internal"])
@@ -151,11 +151,11 @@ def test_a_node_gets_no_serving_certificate_for_an_address_by_itself(cluster: Ho
     body = {"metadata": {"name": "grab-own"}, "spec": spec}
     assert cluster.send("POST", CSRS, body, certificate=identity).code == 201
     cluster.wait_for(f"{CSRS}/grab-own", lambda csr: csr["status"].get("certificate"))
-    for index in range(3):  # the controller has seen them before the one that it approved
+    for index in range(3):  # the controller has seen these requests before the one that it approved
         assert "conditions" not in cluster.send("GET", f"{CSRS}/grab-{index}").json["status"]
 
 
-# -- made-up addresses of hollow pods --------------------------------------------------------------------------------
+# -- simulated addresses of hollow pods -------------------------------------------------------------------------------
 
 
 NO_PORT = "error trying to reach service: a hollow pod listens on no port"
@@ -174,14 +174,14 @@ def hollow_service(cluster: HostileCluster) -> None:
 @pytest.mark.parametrize(
     "target", ["pods/web", "pods/web:8080", "pods/https:web:443", "services/web", "services/web:80"]
 )
-def test_a_proxy_does_not_leave_the_machine_for_a_hollow_pod(cluster: HostileCluster, target: str) -> None:
+def test_proxy_request_to_a_hollow_pod_is_not_forwarded(cluster: HostileCluster, target: str) -> None:
     hollow_service(cluster)
     reply = cluster.send("GET", f"/api/v1/namespaces/team/{target}/proxy/")
     assert (reply.code, reply.json["reason"]) == (503, "ServiceUnavailable")
     assert reply.json["message"] == NO_PORT
 
 
-def test_an_aggregated_api_does_not_leave_the_machine_for_a_hollow_pod(cluster: HostileCluster) -> None:
+def test_aggregated_api_request_to_a_hollow_pod_is_not_forwarded(cluster: HostileCluster) -> None:
     hollow_service(cluster)
     service = {"name": "web", "namespace": "team", "port": 80}
     spec = {"group": "metrics.k8s.io", "version": "v1beta1", "service": service, "insecureSkipTLSVerify": True}
@@ -194,7 +194,7 @@ def test_an_aggregated_api_does_not_leave_the_machine_for_a_hollow_pod(cluster: 
         reply = cluster.send("PUT", f"{path}/v1beta1.metrics.k8s.io", body)
     assert reply.code in (200, 201), reply.body
     nodes = "/apis/metrics.k8s.io/v1beta1/nodes"
-    # The figures of this server's own kubelets are served until the server knows the APIService.
+    # The metrics of this server's own kubelets are served until the server knows the APIService.
     wait_until(lambda: cluster.send("GET", nodes).code != 200)
     reply = cluster.send("GET", nodes)
     assert (reply.code, reply.body) == (503, b"service unavailable\n")
@@ -206,8 +206,8 @@ def test_an_aggregated_api_does_not_leave_the_machine_for_a_hollow_pod(cluster: 
     assert NO_PORT in wait_until(conditions)[0]["message"]
 
 
-def test_nobody_is_called_at_the_address_of_a_hollow_node_of_another_process(cluster: HostileCluster) -> None:
-    """Here somebody does listen there, and must see nothing."""
+def test_kubelet_address_of_a_hollow_node_of_another_process_is_not_contacted(cluster: HostileCluster) -> None:
+    """A server listens at that address in this test, and must not receive a request."""
     serving = cluster.issue("simulated-server", node_request("simulated", is_server=True))
     with fake_kubelet(cluster, serving) as (port, requests):
         hostile_node(cluster, "simulated", "127.0.0.1", port)
@@ -241,7 +241,7 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_no_signing_request_is_read_in_two_ways(cluster: HostileCluster, name: str) -> None:
+def test_csr_of_several_pem_blocks_never_yields_system_masters(cluster: HostileCluster, name: str) -> None:
     object_name = name.replace(",", "").replace(" ", "-").lower()
     usages = ["digital signature", "client auth"]
     spec = {"request": encoded(REQUESTS[name]), "signerName": "kubernetes.io/kube-apiserver-client", "usages": usages}
@@ -258,8 +258,8 @@ def test_no_signing_request_is_read_in_two_ways(cluster: HostileCluster, name: s
     assert certificate.subject.rfc4514_string() == "CN=alice,O=dev"
 
 
-def test_a_request_of_many_begin_lines_does_not_hold_the_server(cluster: HostileCluster) -> None:
-    """72 kB took 9 s, and the time grew with the square of the length."""
+def test_csr_with_many_begin_lines_does_not_block_the_server(cluster: HostileCluster) -> None:
+    """A request of 72 kB used to take 9 s, and the time grew with the square of the length."""
     usages = ["client auth"]
     request = encoded(b"-----BEGIN CERTIFICATE REQUEST-----\n" * 7000)
     spec = {"request": request, "signerName": "kubernetes.io/kube-apiserver-client", "usages": usages}
@@ -267,7 +267,7 @@ def test_a_request_of_many_begin_lines_does_not_hold_the_server(cluster: Hostile
     assert (reply.code, reply.json["reason"]) == (422, "Invalid")
 
 
-def test_a_tls_secret_of_many_newlines_does_not_hold_the_server(cluster: HostileCluster) -> None:
+def test_tls_secret_with_many_newlines_does_not_block_the_server(cluster: HostileCluster) -> None:
     text = encoded(b"-----BEGIN A-----" + b"\n" * 500_000)
     body = {"metadata": {"name": "s"}, "type": "kubernetes.io/tls", "data": {"tls.crt": text, "tls.key": text}}
     assert cluster.send("POST", "/api/v1/namespaces/team/secrets?dryRun=All", body).code == 201
@@ -278,7 +278,7 @@ def test_a_tls_secret_of_many_newlines_does_not_hold_the_server(cluster: Hostile
 LONG = "9" * 5000
 
 
-def test_a_docker_config_of_many_brackets_is_refused(cluster: HostileCluster) -> None:
+def test_deeply_nested_docker_config_is_rejected(cluster: HostileCluster) -> None:
     text = encoded(b"[" * 300_000)
     body = {"metadata": {"name": "s"}, "type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": text}}
     reply = cluster.send("POST", "/api/v1/namespaces/team/secrets", body)
@@ -309,15 +309,17 @@ def test_a_json_patch_with_an_index_of_thousands_of_digits_is_refused(cluster: H
         (f"/api/v1/namespaces/team/pods/web:{LONG}/proxy/", 503),
     ],
 )
-def test_a_number_of_thousands_of_digits_is_no_internal_error(cluster: HostileCluster, path: str, code: int) -> None:
+def test_number_of_thousands_of_digits_in_a_url_is_not_an_internal_error(
+    cluster: HostileCluster, path: str, code: int
+) -> None:
     hollow_service(cluster)
     reply = cluster.send("GET", path)
     assert reply.code == code, reply.body
 
 
 @pytest.mark.parametrize("deep", ["header", "payload"])
-def test_a_token_of_deeply_nested_json_is_not_believed(cluster: HostileCluster, deep: str) -> None:
-    """Sent by somebody without any rights."""
+def test_bearer_token_of_deeply_nested_json_gets_401(cluster: HostileCluster, deep: str) -> None:
+    """The token is sent by a client without any rights."""
     nested = {"x": None}
     text = b'{"iss":"https://kubernetes.default.svc.cluster.local","x":' + b"[" * 3000 + b"]" * 3000 + b"}"
     parts = [json.dumps({"alg": "ES256"}).encode(), json.dumps(nested).encode()]
@@ -326,8 +328,8 @@ def test_a_token_of_deeply_nested_json_is_not_believed(cluster: HostileCluster, 
     assert cluster.send("GET", "/version", token=token).code == 401
 
 
-def test_two_users_with_the_same_password_are_both_themselves(cluster: HostileCluster) -> None:
-    """Of two such lines the first user was dropped."""
+def test_basic_auth_distinguishes_users_with_the_same_password(cluster: HostileCluster) -> None:
+    """Only the second of two such users used to be known."""
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     replies = [cluster.send("POST", path, {}, password=f"{user}:same") for user in ("ann", "ben")]
     assert [reply.json["status"]["userInfo"]["username"] for reply in replies] == ["ann", "ben"]
@@ -337,8 +339,8 @@ def test_two_users_with_the_same_password_are_both_themselves(cluster: HostileCl
 # -- components ------------------------------------------------------------------------------------------------------
 
 
-def test_no_component_is_an_administrator(cluster: HostileCluster) -> None:
-    """Everybody who has sent a request to the running cluster, as the audit log has them."""
+def test_components_other_than_the_api_server_are_not_in_system_masters(cluster: HostileCluster) -> None:
+    """The users are those of all requests in the audit log of a running cluster."""
     spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": _template()}
     cluster.make("/apis/apps/v1/namespaces/team/deployments", {"metadata": {"name": "d"}, "spec": spec})
     cluster.wait_for(
@@ -362,7 +364,7 @@ def _template() -> dict[str, Any]:
     return {"metadata": {"labels": {"a": "b"}}, "spec": spec}
 
 
-def test_a_certificate_of_administrators_from_an_older_version_is_replaced(tmp_path: Path) -> None:
+def test_old_kubelet_client_certificate_in_system_masters_is_replaced(tmp_path: Path) -> None:
     from sampan.cluster.pki import CA, KUBELET_CLIENT, Pki
     from sampan.machinery.pki.certificates import KeyPair, issue
 

@@ -14,46 +14,48 @@ from sampan.cli.upgrade import notes_since
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> ClusterDir:
+def cluster_dir(tmp_path: Path) -> ClusterDir:
     directory = tmp_path / "lab"
     (directory / "pki").mkdir(parents=True)
     (directory / "lock").touch()
     return ClusterDir(directory)
 
 
-def sampan(where: ClusterDir, *words: str) -> Result:
-    return CliRunner().invoke(cli, [*words, "--name", "lab"], env={"SAMPAN_HOME": str(where.path.parent)})
+def sampan(cluster_dir: ClusterDir, *words: str) -> Result:
+    return CliRunner().invoke(cli, [*words, "--name", "lab"], env={"SAMPAN_HOME": str(cluster_dir.path.parent)})
 
 
-def test_a_directory_of_this_version(where: ClusterDir) -> None:
-    write_version(where)
-    done = sampan(where, "upgrade")
+def test_current_data_directory_reports_version_and_next_step(cluster_dir: ClusterDir) -> None:
+    write_version(cluster_dir)
+    done = sampan(cluster_dir, "upgrade")
     assert done.exit_code == 0, done.output
     assert f"written by    {__version__}\n" in done.stdout
     assert "next          sampan snapshot save --name lab, then sampan up --name lab\n" in done.stdout
 
 
-def test_a_directory_without_a_record(where: ClusterDir) -> None:
-    assert read_version(where).format == 1
-    assert "a version that did not record it" in sampan(where, "upgrade").stdout
+def test_data_directory_without_version_file_has_format_1(cluster_dir: ClusterDir) -> None:
+    assert read_version(cluster_dir).format == 1
+    assert "a version that did not record it" in sampan(cluster_dir, "upgrade").stdout
     assert notes_since("") == notes_since("0.0.9") != []
     assert notes_since(__version__) == []
 
 
-def test_a_directory_of_a_newer_version_is_refused(where: ClusterDir) -> None:
-    where.version_file.write_text('{"version": "9.0.0", "format": 99}')
-    done = sampan(where, "upgrade", "-o", "json")
+def test_data_directory_of_a_newer_version_is_refused(cluster_dir: ClusterDir) -> None:
+    cluster_dir.version_file.write_text('{"version": "9.0.0", "format": 99}')
+    done = sampan(cluster_dir, "upgrade", "-o", "json")
     assert done.exit_code == 1
     assert "was written by Sampan 9.0.0 (data format 99)" in json.loads(done.stdout)["problem"]
     for words in (["up", "--nodes", "0"], ["up", "--nodes", "0", "--detach"]):
-        done = sampan(where, *words)
+        done = sampan(cluster_dir, *words)
         assert done.exit_code == 1
-        assert done.stderr.startswith(f"Error: --data-dir: {where.path} was written by Sampan 9.0.0 (data format 99)")
+        assert done.stderr.startswith(
+            f"Error: --data-dir: {cluster_dir.path} was written by Sampan 9.0.0 (data format 99)"
+        )
         assert done.stderr.endswith("use that version, or another --name\n")
-    assert sorted(path.name for path in where.path.iterdir()) == ["lock", "pki", "version.json"]
+    assert sorted(path.name for path in cluster_dir.path.iterdir()) == ["lock", "pki", "version.json"]
 
 
-def test_a_record_that_cannot_be_read(where: ClusterDir) -> None:
-    where.version_file.write_text("[]")
-    assert "cannot read" in sampan(where, "upgrade").stderr
+def test_unreadable_version_file_and_unknown_cluster_are_reported(cluster_dir: ClusterDir) -> None:
+    cluster_dir.version_file.write_text("[]")
+    assert "cannot read" in sampan(cluster_dir, "upgrade").stderr
     assert "there is no cluster in" in CliRunner().invoke(cli, ["upgrade", "--name", "none"]).stderr

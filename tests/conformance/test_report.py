@@ -43,7 +43,7 @@ def test_junit_files_are_read(tmp_path: Path) -> None:
     assert left_out == [CRD, "[sig-cli] Kubectl waits [Conformance]"]
 
 
-def test_the_later_result_of_a_test_counts(tmp_path: Path) -> None:
+def test_later_result_of_a_test_replaces_the_earlier_one(tmp_path: Path) -> None:
     first = run(Result(name=POD, failure="timeout"), left_out=(SERVICE, CRD))
     first.save(new_directory(tmp_path))
     assert [replace(loaded, started="") for loaded in load(tmp_path)] == [first]

@@ -88,7 +88,7 @@ class Stream:
         self.socket = socket
 
     def pause(self) -> None:
-        """Read nothing any more, as a page that hangs."""
+        """Stop reading, as a page that hangs."""
         self._transport.pause_reading()
 
     def abort(self) -> None:
@@ -155,7 +155,7 @@ async def admin_page(cluster: Cluster) -> AsyncIterator[Page]:
 
 
 def inline_kubeconfig(cluster: Cluster) -> str:
-    """The administrator's kubeconfig, with the certificate in the text."""
+    """Return the kubeconfig of the administrator with an embedded certificate."""
     certificate, key = (base64.b64encode(path.read_bytes()).decode() for path in cluster.client_certificate)
     return f"""
 apiVersion: v1

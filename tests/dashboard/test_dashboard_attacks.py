@@ -27,7 +27,7 @@ LARGE = "/api/v1/namespaces/large/configmaps"
 
 
 def cookie_of(page: Page) -> tuple[str, str]:
-    """The name and value of the session's cookie."""
+    """Return the name and value of the session cookie."""
     ((name, cookie),) = page.http.cookie_jar.filter_cookies(page.http_url).items()
     return name, cookie.value
 
@@ -60,7 +60,7 @@ async def test_log_in_by_a_form_of_another_site(cluster: Cluster) -> None:
             assert status == 415
 
 
-async def test_fix_the_session_of_a_victim_before_the_log_in(cluster: Cluster) -> None:
+async def test_session_fixation_before_the_log_in(cluster: Cluster) -> None:
     async with admin_page(cluster) as page:
         name, first = cookie_of(page)
         page.http.cookie_jar.update_cookies({name: "chosen-by-the-attacker"}, page.http_url)
@@ -98,21 +98,21 @@ async def test_read_the_cookie_by_script_or_over_plain_http(cluster: Cluster) ->
         "{auth-provider: {name: oidc, config: {idp-issuer-url: 'http://169.254.169.254/'}}}",
     ],
 )
-async def test_make_the_server_run_a_program_or_read_a_file(cluster: Cluster, user: str) -> None:
+async def test_make_the_server_run_a_program_or_read_a_file_by_a_kubeconfig(cluster: Cluster, user: str) -> None:
     async with open_page(cluster) as page:
         text = f"current-context: a\ncontexts: [{{name: a, context: {{user: u}}}}]\nusers: [{{name: u, user: {user}}}]"
         status, body = await page.log_in(kubeconfig=text)
         assert (status, body["reason"]) == (400, "BadRequest")
 
 
-async def test_log_in_with_nothing_as_the_anonymous_user(cluster: Cluster) -> None:
+async def test_log_in_without_credentials_as_the_anonymous_user(cluster: Cluster) -> None:
     async with open_page(cluster) as page:
         for credentials in ({}, {"token": ""}, {"token": "x y"}, {"code": ""}):
             assert (await page.log_in(**credentials))[0] == 401
 
 
-async def test_use_up_descriptors_by_log_ins_that_fail(cluster: Cluster) -> None:
-    """The dashboard for another Kubernetes has HTTP connections of its own for each log-in."""
+async def test_exhaust_file_descriptors_by_failed_log_ins(cluster: Cluster) -> None:
+    """The dashboard of another cluster opens HTTP connections for each log-in."""
     async with other_page(cluster) as page:
         assert (await page.log_in(token="guess"))[0] == 401
         earlier = open_sockets()
@@ -154,7 +154,7 @@ async def test_find_a_token_in_the_log(cluster: Cluster, caplog: pytest.LogCaptu
         assert page.csrf not in caplog.text
 
 
-# -- codes -----------------------------------------------------------------------------------------------------------
+# -- one-time codes --------------------------------------------------------------------------------------------------
 
 
 async def code_of(cluster: Cluster, headers: dict[str, str] | None = None) -> tuple[int, str]:
@@ -168,7 +168,7 @@ async def code_of(cluster: Cluster, headers: dict[str, str] | None = None) -> tu
             return response.status, str(body.get("code", ""))
 
 
-async def test_use_a_code_twice(cluster: Cluster) -> None:
+async def test_use_a_one_time_code_twice(cluster: Cluster) -> None:
     status, code = await code_of(cluster)
     assert status == 201
     async with open_page(cluster) as page, open_page(cluster) as thief:
@@ -178,7 +178,7 @@ async def test_use_a_code_twice(cluster: Cluster) -> None:
         assert (await thief.log_in(code=code))[0] == 401
 
 
-async def test_request_a_code_without_credentials_or_from_a_page(cluster: Cluster) -> None:
+async def test_request_a_one_time_code_without_credentials_or_from_a_page(cluster: Cluster) -> None:
     async with open_page(cluster) as page:
         bare: dict[str, str | None] = {"Origin": None, "Sec-Fetch-Site": None, "X-Sampan-Csrf": None}
         assert (await page.request("POST", "api/code", headers=bare))[0] == 401
@@ -243,7 +243,7 @@ async def test_open_a_websocket_from_another_site(cluster: Cluster, csrf: str | 
             assert caught.value.status == 403
 
 
-async def test_rebind_a_name_of_the_attacker_to_the_server(cluster: Cluster) -> None:
+async def test_reach_the_server_by_dns_rebinding(cluster: Cluster) -> None:
     async with admin_page(cluster) as page:
         for host in ("evil.example", "evil.example:6443", "127.0.0.1.evil.example", "localhost.evil.example", "[::g]"):
             headers: dict[str, str | None] = {"Host": host, "Origin": f"https://{host}"}
@@ -320,7 +320,7 @@ async def test_read_files_of_the_server(cluster: Cluster) -> None:
                 assert "import" not in text or response.content_type == "text/html"
 
 
-async def test_use_the_rights_of_a_deleted_account(cluster: Cluster) -> None:
+async def test_use_the_session_of_a_deleted_service_account(cluster: Cluster) -> None:
     async with admin_page(cluster) as admin, open_page(cluster) as page:
         await page.log_in(token=await token_of(admin, "deleted"))
         assert (await page.k8s("GET", "/api"))[0] == 200
@@ -343,7 +343,7 @@ async def test_keep_a_stream_after_the_log_out(cluster: Cluster) -> None:
             assert (await thief.request("GET", "api/session", cookies={name: cookie}))[0] == 401
 
 
-async def test_follow_a_log_or_watch_after_the_log_out(cluster: Cluster) -> None:
+async def test_keep_a_watch_after_the_log_out(cluster: Cluster) -> None:
     async with admin_page(cluster) as page:
         url = f"{page.url}/ui/api/clusters/sampan/k8s{MAPS}?watch=true&timeoutSeconds=300"
         async with page.http.get(url, headers=page.headers, ssl=page.tls) as response:
@@ -353,7 +353,7 @@ async def test_follow_a_log_or_watch_after_the_log_out(cluster: Cluster) -> None
                 await response.read()
 
 
-async def test_open_subscriptions_without_end(cluster: Cluster) -> None:
+async def test_open_more_subscriptions_than_allowed(cluster: Cluster) -> None:
     async with admin_page(cluster) as page, page.stream() as stream:
         for number in range(33):
             await stream.send(id=number, op="subscribe", path="/api/v1/namespaces", table=True)
@@ -362,7 +362,7 @@ async def test_open_subscriptions_without_end(cluster: Cluster) -> None:
         assert (message["id"], message["status"]["code"]) == (32, 429)
 
 
-async def test_follow_the_whole_cluster_many_times(cluster: Cluster) -> None:
+async def test_open_more_overview_subscriptions_than_allowed(cluster: Cluster) -> None:
     async with admin_page(cluster) as page, page.stream() as stream:
         for number in range(7):
             await stream.send(id=number, op="subscribe", kind="overview")
@@ -372,7 +372,7 @@ async def test_follow_the_whole_cluster_many_times(cluster: Cluster) -> None:
 
 
 async def test_subscribe_to_large_lists_and_read_nothing(cluster: Cluster) -> None:
-    """Only some pages of the lists wait in memory for a page that does not read; the others are not even requested."""
+    """Only some pages of the lists are buffered for a client that does not read; no more pages are requested."""
     async with admin_page(cluster) as admin, other_page(cluster) as page:
         await admin.k8s("POST", "/api/v1/namespaces", json={"metadata": {"name": "large"}})
         for number in range(4):
@@ -413,7 +413,7 @@ async def test_stall_the_server_by_the_completion_of_a_long_text(cluster: Cluste
     assert is_quick(lambda: cursor_context(text, len(text)))
 
 
-async def test_subscribe_to_paths_that_are_no_lists(cluster: Cluster) -> None:
+async def test_subscribe_to_paths_that_are_not_lists(cluster: Cluster) -> None:
     async with admin_page(cluster) as page, page.stream() as stream:
         for number, path in enumerate(("/metrics", "/api/v1/nodes/n/proxy/", "/api/v1/../version", "", "/api/v1/x?y")):
             await stream.send(id=number, op="subscribe", path=path)
@@ -444,7 +444,7 @@ async def test_fill_the_log_with_bodies_that_are_not_utf8_or_deeply_nested(
     assert "Traceback" not in caplog.text
 
 
-async def test_send_what_is_no_message(cluster: Cluster) -> None:
+async def test_send_malformed_messages_to_the_stream(cluster: Cluster) -> None:
     async with admin_page(cluster) as page, page.stream() as stream:
         for text in ("", "[]", '{"id":"x"}', '{"id":1,"op":"drop"}', '{"id":1,"op":"subscribe","kind":"secrets"}'):
             await stream.socket.send_str(text)

@@ -1,4 +1,4 @@
-"""Private data stays with the person: nothing is cached, nobody is sent elsewhere, credentials never reach the page."""
+"""Private data of users: no caching, no redirects to other sites, and no credentials in responses to the page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cluster() -> Iterator[Cluster]:
 # -- caches and redirects --------------------------------------------------------------------------------------------
 
 
-async def test_no_response_with_private_data_is_kept_by_a_cache(cluster: Cluster) -> None:
+async def test_responses_with_private_data_are_not_cached(cluster: Cluster) -> None:
     async with admin_page(cluster) as page:
         paths = [f"api/clusters/sampan/{view}" for view in VIEWS]
         for path in ("api/session", f"api/clusters/sampan/k8s{MAPS}", "api/clusters/sampan/k8s/none", "api/no", *paths):
@@ -49,7 +49,7 @@ async def test_no_response_with_private_data_is_kept_by_a_cache(cluster: Cluster
     "path",
     ["/ui", "/ui?next=https://evil.example/", "/ui//evil.example", "/ui/%2f%2fevil.example/..", "/ui/\\evil.example"],
 )
-async def test_no_address_leads_to_another_site(cluster: Cluster, path: str) -> None:
+async def test_no_path_redirects_to_another_site(cluster: Cluster, path: str) -> None:
     async with (
         open_page(cluster) as page,
         page.http.get(f"{page.url}{path}", ssl=page.tls, allow_redirects=False) as response,
@@ -73,7 +73,7 @@ async def test_no_address_leads_to_another_site(cluster: Cluster, path: str) -> 
         ("zstd", None, b"plain"),
     ],
 )
-async def test_files_are_sent_as_they_were_compressed(
+async def test_static_files_are_sent_in_an_accepted_encoding(
     tmp_path: Path, accepted: str, encoding: str | None, content: bytes
 ) -> None:
     (tmp_path / "assets").mkdir()
@@ -85,7 +85,7 @@ async def test_files_are_sent_as_they_were_compressed(
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         return files.respond(request, request.path.removeprefix("/ui/"))
 
-    async with serving(handle) as url, aiohttp.ClientSession(auto_decompress=False) as session:
+    async with serve(handle) as url, aiohttp.ClientSession(auto_decompress=False) as session:
         async with session.get(f"{url}/ui/assets/a-1.js", headers={"Accept-Encoding": accepted}) as response:
             assert (await response.read(), response.headers.get("Content-Encoding")) == (content, encoding)
             assert response.headers["Content-Type"].startswith("text/javascript")
@@ -99,7 +99,7 @@ async def test_files_are_sent_as_they_were_compressed(
 
 
 @asynccontextmanager
-async def serving(handle: web.RequestHandler | object) -> AsyncIterator[str]:
+async def serve(handle: web.RequestHandler | object) -> AsyncIterator[str]:
     runner = web.ServerRunner(web.Server(handle))  # type: ignore[arg-type]
     await runner.setup()
     try:
@@ -113,7 +113,7 @@ async def serving(handle: web.RequestHandler | object) -> AsyncIterator[str]:
 
 
 class RecordedPage(Page):
-    """Keeps everything that the server sends."""
+    """A page that keeps all responses of the server."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         super().__init__(session, url, True)
@@ -140,7 +140,7 @@ async def recorded_page(access: Access) -> AsyncIterator[RecordedPage]:
 
 
 async def credentials(cluster: Cluster, form: str) -> tuple[Access, list[str]]:
-    """Return an access of the administrator by certificate or of an account by token, and texts that must stay here."""
+    """Return an access by the administrator's certificate or by a token, and texts that must not reach the page."""
     access = kubeconfig.load(cluster.kubeconfig)
     if form == "certificate":
         key = access.client_key_pem.decode()
@@ -170,7 +170,7 @@ async def test_the_credentials_of_a_kubeconfig_never_reach_the_page(form: str) -
         assert not [text for text in page.received if secret in text]
 
 
-async def test_a_server_that_is_gone_is_reported_without_the_credentials() -> None:
+async def test_unreachable_server_is_reported_without_the_credentials() -> None:
     access = Access(server="http://127.0.0.1:1", token="secret-of-the-kubeconfig")
     async with loopback_dashboard({"other": access}, port=0, clock=RealClock()) as url:
         server, _, code = url.partition("/ui/login#code=")

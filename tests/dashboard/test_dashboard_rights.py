@@ -1,6 +1,6 @@
-"""What people without rights, or with rights in one namespace, see and can do: exactly what RBAC allows.
+"""Users without permissions, or with permissions in one namespace, see and can do exactly what RBAC allows.
 
-Two namespaces hold objects whose names, messages and counts must not reach a person who may not read them, by any view,
+Two namespaces hold objects whose names, messages and counts must not reach a user who may not read them, by any view,
 stream or request of the page.
 """
 
@@ -19,7 +19,7 @@ from tests.dashboard.page import Page, admin_page, open_page, token_of
 from tests.eventually import eventually
 
 MINE, OTHER, SECRET = "mine", "other", "hidden-treasure"
-"""`SECRET` is part of everything in the namespace `OTHER` that a person could see there."""
+"""`SECRET` is part of every object in the namespace `OTHER`."""
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 VIEWS = (
     "overview",
@@ -62,12 +62,12 @@ POD = {
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster(nodes=1) as running:
-        running.run(_fill(running))
+        running.run(_create_objects(running))
         yield running
 
 
-async def _fill(cluster: Cluster) -> None:
-    """Create objects in both namespaces, and a reader of the first one."""
+async def _create_objects(cluster: Cluster) -> None:
+    """Create objects in both namespaces, and a role binding for an editor of the first one."""
     async with admin_page(cluster) as page:
         for namespace in (MINE, OTHER):
             assert (await page.k8s("POST", "/api/v1/namespaces", json={"metadata": {"name": namespace}}))[0] == 201
@@ -95,7 +95,7 @@ async def _fill(cluster: Cluster) -> None:
 
 
 @dataclass
-class Person:
+class DashboardUser:
     page: Page
 
     async def view(self, path: str) -> tuple[int, str]:
@@ -104,31 +104,31 @@ class Person:
 
 
 @asynccontextmanager
-async def person(cluster: Cluster, account: str) -> AsyncIterator[Person]:
+async def log_in_as(cluster: Cluster, account: str) -> AsyncIterator[DashboardUser]:
     async with admin_page(cluster) as admin:
         token = await token_of(admin, account)
     async with open_page(cluster) as page:
         assert (await page.log_in(token=token))[0] == 200
-        yield Person(page)
+        yield DashboardUser(page)
 
 
 @pytest.fixture(params=["nobody", "editor"])
 def account(request: pytest.FixtureRequest) -> str:
-    """A person without any rights, and one who may change everything in one namespace."""
+    """The service account of a user without permissions, and of an editor of one namespace."""
     return str(request.param)
 
 
-async def test_views_do_not_show_what_the_person_may_not_read(cluster: Cluster, account: str) -> None:
-    async with person(cluster, account) as someone:
+async def test_views_hide_objects_that_the_user_may_not_read(cluster: Cluster, account: str) -> None:
+    async with log_in_as(cluster, account) as user:
         for path in VIEWS:
-            status, text = await someone.view(path)
+            status, text = await user.view(path)
             assert SECRET in path or SECRET not in text, path
             if not path.startswith("overview"):
                 assert status == 403, f"{path}: {status} {text}"
 
 
-async def test_the_administrator_sees_it_in_each_of_these_views(cluster: Cluster) -> None:
-    """The check above can fail: what it looks for is there for those who may see it."""
+async def test_views_show_the_hidden_objects_to_an_administrator(cluster: Cluster) -> None:
+    """The text that the previous test looks for is present for users who may read the objects."""
     async with admin_page(cluster) as page:
         for path in VIEWS:
             status, body, _ = await page.request("GET", f"api/clusters/sampan/{path}")
@@ -138,8 +138,8 @@ async def test_the_administrator_sees_it_in_each_of_these_views(cluster: Cluster
 
 
 async def test_the_overview_has_no_counts_of_other_namespaces(cluster: Cluster, account: str) -> None:
-    async with person(cluster, account) as someone:
-        overview = json.loads((await someone.view("overview"))[1])
+    async with log_in_as(cluster, account) as user:
+        overview = json.loads((await user.view("overview"))[1])
         assert (overview["pods"]["count"], overview["pods"]["forbidden"]) == (0, True)
         assert (overview["nodes"]["count"], overview["nodes"]["items"]) == (0, [])
         assert (overview["problems"], overview["problemCount"], overview["events"]) == ([], 0, [])
@@ -150,15 +150,15 @@ async def test_the_overview_has_no_counts_of_other_namespaces(cluster: Cluster, 
         assert overview["network"] == {}
 
 
-async def test_a_person_with_a_namespace_has_its_overview(cluster: Cluster) -> None:
-    async with person(cluster, "editor") as someone:
-        overview = json.loads((await someone.view(f"overview?namespace={MINE}"))[1])
+async def test_namespace_editor_has_the_overview_of_the_namespace(cluster: Cluster) -> None:
+    async with log_in_as(cluster, "editor") as user:
+        overview = json.loads((await user.view(f"overview?namespace={MINE}"))[1])
         assert "forbidden" not in overview["pods"]
         assert overview["nodes"]["forbidden"] is True
 
 
-async def test_streams_do_not_show_what_the_person_may_not_list(cluster: Cluster, account: str) -> None:
-    async with person(cluster, account) as someone, someone.page.stream() as stream:
+async def test_streams_hide_objects_that_the_user_may_not_list(cluster: Cluster, account: str) -> None:
+    async with log_in_as(cluster, account) as user, user.page.stream() as stream:
         for number, path in enumerate(LISTS):
             await stream.send(id=number, op="subscribe", path=path, table=True)
             message = await stream.receive(id=number)
@@ -171,8 +171,8 @@ async def test_streams_do_not_show_what_the_person_may_not_list(cluster: Cluster
             assert message["overview"]["pods"]["count"] == 0
 
 
-async def test_requests_of_the_page_are_forbidden(cluster: Cluster, account: str) -> None:
-    async with person(cluster, account) as someone:
+async def test_requests_without_permission_get_403(cluster: Cluster, account: str) -> None:
+    async with log_in_as(cluster, account) as user:
         maps = f"/api/v1/namespaces/{OTHER}/configmaps"
         for method, path, body in (
             ("GET", f"{maps}/{SECRET}", None),
@@ -194,15 +194,15 @@ async def test_requests_of_the_page_are_forbidden(cluster: Cluster, account: str
             if method == "PATCH":
                 headers = {"Content-Type": "application/merge-patch+json"}
             data = msgspec.json.encode(body) if body is not None else None
-            status, response = await someone.page.k8s(method, path, data=data, headers=headers)
+            status, response = await user.page.k8s(method, path, data=data, headers=headers)
             assert status == 403, f"{method} {path}: {status} {response}"
 
 
 async def test_a_diff_shows_neither_the_live_object_nor_the_dry_run(cluster: Cluster, account: str) -> None:
     manifest = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {SECRET}, namespace: {OTHER}}}\n"
-    async with person(cluster, account) as someone:
+    async with log_in_as(cluster, account) as user:
         request = {"manifest": manifest}
-        status, body, _ = await someone.page.request("POST", "api/clusters/sampan/diff", json=request)
+        status, body, _ = await user.page.request("POST", "api/clusters/sampan/diff", json=request)
         assert status == 200
         [entry] = body["objects"]
         assert (entry["status"], entry["error"]["code"]) == ("error", 403)
@@ -210,21 +210,21 @@ async def test_a_diff_shows_neither_the_live_object_nor_the_dry_run(cluster: Clu
         assert not entry.get("merged")
 
 
-async def test_features_that_need_rights_are_absent(cluster: Cluster, account: str) -> None:
-    async with person(cluster, account) as someone:
-        _, session, _ = await someone.page.request("GET", "api/session")
+async def test_features_that_need_permissions_are_absent(cluster: Cluster, account: str) -> None:
+    async with log_in_as(cluster, account) as user:
+        _, session, _ = await user.page.request("GET", "api/session")
         features = session["clusters"][0]["features"]
         assert not features.keys() & {"flightRecorder", "audit", "trace", "why", "queues"}
 
 
-async def test_a_person_with_a_namespace_can_do_everything_there(cluster: Cluster) -> None:
-    async with person(cluster, "editor") as someone:
+async def test_namespace_editor_can_read_and_write_in_the_namespace(cluster: Cluster) -> None:
+    async with log_in_as(cluster, "editor") as user:
         maps = f"/api/v1/namespaces/{MINE}/configmaps"
-        assert (await someone.page.k8s("POST", maps, json={"metadata": {"name": "new"}}))[0] == 201
-        status, body = await someone.view(f"yaml?path={maps}/new")
+        assert (await user.page.k8s("POST", maps, json={"metadata": {"name": "new"}}))[0] == 201
+        status, body = await user.view(f"yaml?path={maps}/new")
         assert (status, "name: new" in body) == (200, True)
-        async with someone.page.stream() as stream:
+        async with user.page.stream() as stream:
             await stream.send(id=1, op="subscribe", path=maps, table=True)
             rows = (await stream.receive(type="snapshot"))["rows"]
             assert {row["key"] for row in rows} >= {f"{MINE}/new", f"{MINE}/own"}
-        assert (await someone.page.k8s("DELETE", f"{maps}/new"))[0] == 200
+        assert (await user.page.k8s("DELETE", f"{maps}/new"))[0] == 200

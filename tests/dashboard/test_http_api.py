@@ -1,4 +1,4 @@
-"""Both implementations of the API with the rights of a user pass the same suite."""
+"""Both implementations of UserApi pass the same conformance suite."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def source_of(cluster: Cluster, form: str) -> UserApiSource:
     return server.user_api_source()
 
 
-class _OneCluster(UserApiConformance):
+class _ApisOfOneCluster(UserApiConformance):
     form = ""
 
     @asynccontextmanager
@@ -50,11 +50,11 @@ class _OneCluster(UserApiConformance):
                 await nobody.close()
 
 
-class TestInProcessApi(_OneCluster):
+class TestInProcessApi(_ApisOfOneCluster):
     form = "in-process"
 
 
-class TestHttpApi(_OneCluster):
+class TestHttpApi(_ApisOfOneCluster):
     form = "http"
 
 
@@ -76,7 +76,7 @@ async def _log_in(source: UserApiSource, credentials: UserCredentials) -> None:
         await api.close()
 
 
-async def test_a_certificate_of_another_ca_is_rejected_in_the_process() -> None:
+async def test_in_process_api_rejects_a_certificate_of_another_ca() -> None:
     async with Cluster(components=("apiserver",)) as cluster:
         certificate, key = self_signed("system:admin", "system:masters")
         source = await source_of(cluster, "in-process")

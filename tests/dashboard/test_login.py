@@ -1,4 +1,4 @@
-"""Log-ins that fail are limited by address, and kubeconfigs that grow when they are read are refused."""
+"""Failed log-ins are limited by address, and kubeconfigs with exponential aliases are rejected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def test_failed_log_ins_of_an_address_are_limited() -> None:
     limiter.start("2001:db8::1")
 
 
-def test_log_ins_that_succeed_are_not_limited() -> None:
+def test_successful_log_ins_are_not_limited() -> None:
     limiter = LoginLimiter(clock=VirtualClock())
     for _ in range(100):
         limiter.succeed("192.0.2.1", limiter.start("192.0.2.1"))
@@ -40,6 +40,6 @@ def test_log_ins_that_succeed_are_not_limited() -> None:
     ],
     ids=["aliases", "merge keys"],
 )
-async def test_a_kubeconfig_that_grows_when_it_is_read_is_refused(bomb: str) -> None:
+async def test_kubeconfig_with_exponential_aliases_is_rejected(bomb: str) -> None:
     with pytest.raises(errors.BadRequest):
         await kubeconfig_credentials(f"a: &a {{x: 1}}\n{bomb}")

@@ -1,4 +1,4 @@
-"""The dashboard for another Kubernetes on a loopback port, and hostile servers behind it."""
+"""The dashboard of another cluster on a loopback port, and hostile servers behind it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_a_hostile_server_cannot_act_on_the_origin_of_the_dashboard(path: 
             assert name not in response.headers, name
 
 
-async def test_a_name_that_is_rebound_to_the_loopback_address_is_rejected() -> None:
+async def test_dns_rebinding_to_the_loopback_address_is_rejected() -> None:
     async with hostile_server() as access, dashboard_page(access) as page:
         port = page.url.rpartition(":")[2]
         for host in (f"evil.example:{port}", f"192.0.2.1:{port}", "evil.example"):
@@ -103,7 +103,7 @@ async def test_a_name_that_is_rebound_to_the_loopback_address_is_rejected() -> N
             assert (await page.request("GET", "api/session", headers=headers))[0] == 403
 
 
-async def test_a_code_cannot_be_requested_over_the_loopback_port() -> None:
+async def test_one_time_code_cannot_be_requested_over_the_loopback_port() -> None:
     async with hostile_server() as access, dashboard_page(access) as page:
         bare: dict[str, str | None] = {"Origin": None, "Sec-Fetch-Site": None, "X-Sampan-Csrf": None, "Cookie": None}
         async with aiohttp.ClientSession() as session:

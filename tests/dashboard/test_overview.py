@@ -1,4 +1,4 @@
-"""How often the overview reads what it cannot watch, and that a large cluster is shown before it has been counted."""
+"""The interval at which the overview reads resource usage, and the completeness of its snapshots."""
 
 import pytest
 
@@ -8,11 +8,11 @@ from tests.dashboard.page import admin_page
 
 
 @pytest.mark.parametrize(("nodes", "interval_s"), [(0, 29), (100, 29), (400, 119), (1000, 299), (50_000, 299)])
-def test_the_use_of_many_nodes_is_read_less_often(nodes: int, interval_s: float) -> None:
+def test_usage_interval_grows_with_the_number_of_nodes(nodes: int, interval_s: float) -> None:
     assert usage_interval_s(nodes) == interval_s
 
 
-async def test_the_last_overview_of_the_first_lists_is_complete(cluster: Cluster) -> None:
+async def test_overview_becomes_complete_after_the_initial_lists(cluster: Cluster) -> None:
     async with admin_page(cluster) as page, page.stream() as stream:
         await stream.send(id=1, op="subscribe", kind="overview")
         message = await stream.receive(type="snapshot", id=1)

@@ -18,7 +18,7 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-async def test_a_terminal_and_a_log_pass_through(cluster: Cluster) -> None:
+async def test_exec_and_log_requests_pass_through_the_dashboard(cluster: Cluster) -> None:
     async with admin_page(cluster) as page:
         await run_pod(page, "web")
         status, text = await page.k8s("GET", f"{PODS}/web/log")

@@ -47,7 +47,7 @@ async def test_a_session_ends_after_twelve_hours_of_activity() -> None:
     assert len(sessions) == 0
 
 
-async def test_one_user_cannot_fill_the_memory_with_sessions_or_end_those_of_others() -> None:
+async def test_sessions_of_one_user_are_limited_and_do_not_end_other_users_sessions() -> None:
     sessions = LoginSessions(clock=VirtualClock())
     other, _ = await sessions.open(User("other"), {"c": api()})
     first_api = api()
@@ -60,7 +60,7 @@ async def test_one_user_cannot_fill_the_memory_with_sessions_or_end_those_of_oth
     assert sessions.get(other) is not None
 
 
-async def test_identifiers_are_not_kept() -> None:
+async def test_session_identifiers_are_not_stored_in_plain_text() -> None:
     sessions = LoginSessions(clock=VirtualClock())
     identifier, session = await sessions.open(User("a"), {"c": api()})
     assert identifier not in repr(vars(sessions))
@@ -68,7 +68,7 @@ async def test_identifiers_are_not_kept() -> None:
     assert session.csrf_token != identifier
 
 
-async def test_a_code_is_valid_once_and_for_a_minute() -> None:
+async def test_one_time_code_is_valid_once_and_for_a_minute() -> None:
     clock = VirtualClock()
     codes, apis = OneTimeCodes(clock=clock), {"c": api()}
     code = codes.issue(apis)
@@ -80,7 +80,7 @@ async def test_a_code_is_valid_once_and_for_a_minute() -> None:
     assert codes.redeem(late) is None
 
 
-def test_codes_that_nobody_uses_are_forgotten() -> None:
+def test_unused_one_time_codes_are_limited_in_number() -> None:
     codes = OneTimeCodes(clock=VirtualClock())
     first = codes.issue({})
     for _ in range(1000):

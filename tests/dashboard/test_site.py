@@ -4,7 +4,7 @@ from sampan.testing import Cluster
 from tests.dashboard.page import admin_page, inline_kubeconfig, open_page, token_of
 
 
-async def test_a_checkout_without_the_built_page_says_how_to_build_it(cluster: Cluster) -> None:
+async def test_missing_dashboard_build_gets_503_with_build_instructions(cluster: Cluster) -> None:
     async with open_page(cluster) as page:
         status, body, response = await page.request("GET", "")
         assert status in (200, 503)
@@ -13,7 +13,7 @@ async def test_a_checkout_without_the_built_page_says_how_to_build_it(cluster: C
         assert "default-src 'none'" in response.headers["Content-Security-Policy"]
 
 
-async def test_the_path_without_a_slash_leads_to_the_page(cluster: Cluster) -> None:
+async def test_ui_path_without_a_trailing_slash_redirects_to_the_page(cluster: Cluster) -> None:
     async with open_page(cluster) as page, page.http.get(f"{page.url}/ui", ssl=page.tls, allow_redirects=False) as got:
         assert (got.status, got.headers["Location"]) == (308, "/ui/")
 
@@ -32,7 +32,7 @@ async def test_log_in_with_a_kubeconfig_and_log_out(cluster: Cluster) -> None:
         assert (await page.request("GET", "api/session"))[0] == 401
 
 
-async def test_log_in_with_a_token_has_the_rights_of_the_token(cluster: Cluster) -> None:
+async def test_log_in_with_a_token_has_the_permissions_of_the_token(cluster: Cluster) -> None:
     async with admin_page(cluster) as admin, open_page(cluster) as page:
         status, session = await page.log_in(token=await token_of(admin, "viewer"))
         assert status == 200, session
@@ -76,7 +76,7 @@ async def test_a_subscription_sends_a_snapshot_and_then_changes(cluster: Cluster
         assert await stream.change("default/streamed") is None
 
 
-async def test_a_large_list_comes_in_pages(cluster: Cluster) -> None:
+async def test_large_list_is_sent_in_pages(cluster: Cluster) -> None:
     async with admin_page(cluster) as page, page.stream() as stream:
         path = "/api/v1/namespaces/default/configmaps"
         for number in range(5):

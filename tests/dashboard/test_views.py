@@ -58,7 +58,7 @@ async def test_the_overview_has_nodes_pods_and_problems(cluster: Cluster) -> Non
         assert (status, once["nodes"]["count"]) == (200, 2)  # type: ignore[index]
 
 
-async def test_the_overview_marks_what_is_forbidden(cluster: Cluster) -> None:
+async def test_overview_marks_forbidden_sections(cluster: Cluster) -> None:
     async with admin_page(cluster) as admin, open_page(cluster) as page:
         await page.log_in(token=await token_of(admin, "nobody"))
         status, overview = await view(page, "overview")
@@ -68,7 +68,7 @@ async def test_the_overview_marks_what_is_forbidden(cluster: Cluster) -> None:
         assert overview["problems"] == []
 
 
-async def test_trace_and_why_of_a_pod(cluster: Cluster) -> None:
+async def test_trace_and_why_views_of_a_pod(cluster: Cluster) -> None:
     async with admin_page(cluster) as page:
         await create(page, POD)
 
@@ -86,7 +86,7 @@ async def test_trace_and_why_of_a_pod(cluster: Cluster) -> None:
         assert (await view(page, "why?namespace=default"))[0] == 400
 
 
-async def test_records_audit_and_queues(cluster: Cluster) -> None:
+async def test_recorder_audit_and_queue_views(cluster: Cluster) -> None:
     async with admin_page(cluster) as page:
         await page.k8s("POST", "/api/v1/namespaces/default/configmaps", json={"metadata": {"name": "audited"}})
         status, recorder = await view(page, "recorder?limit=3")
@@ -100,7 +100,7 @@ async def test_records_audit_and_queues(cluster: Cluster) -> None:
         assert (await view(page, "recorder?limit=x"))[0] == 400
 
 
-async def test_yaml_has_the_managed_fields_apart(cluster: Cluster) -> None:
+async def test_yaml_view_separates_managed_fields(cluster: Cluster) -> None:
     async with admin_page(cluster) as page:
         await page.k8s("POST", "/api/v1/namespaces/default/configmaps", json=AS_YAML)
         status, body = await view(page, "yaml?path=/api/v1/namespaces/default/configmaps/as-yaml")
@@ -142,7 +142,7 @@ metadata: {name: Wrong Name}
         assert status == 400
 
 
-async def test_completion_knows_the_schema(cluster: Cluster) -> None:
+async def test_completion_follows_the_schema(cluster: Cluster) -> None:
     async with admin_page(cluster) as page:
 
         async def complete(text: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Records of the start of a pod, as the components write them."""
+"""Flight recorder records of the start of a pod, as the components write them."""
 
 from typing import Any
 

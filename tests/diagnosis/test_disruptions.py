@@ -72,11 +72,11 @@ PREEMPTION = {
         (None, [{"reason": "TaintManagerEviction", "message": "Cancelling deletion of Pod ns/p"}], None),
     ],
 )
-def test_what_removed_a_pod(value: Any, events: list[Any], text: str | None) -> None:
+def test_disruption_lines_name_the_cause_of_removal(value: Any, events: list[Any], text: str | None) -> None:
     assert disruption_lines(value, events) == ([text] if text else [])
 
 
-def test_priorities_of_a_preemption() -> None:
+def test_preemption_lines_name_priorities_and_victims() -> None:
     (line,) = disruption_lines(pod(priority=5), [PREEMPTION], preemptor=pod(priority=1000))
     assert line.endswith(": it has priority 1000, this pod 5")
     (line,) = victim_lines(pod(priority=1000), [PREEMPTION, PREEMPTION])
@@ -84,7 +84,7 @@ def test_priorities_of_a_preemption() -> None:
     assert victim_lines(pod(), [PREEMPTION | {"related": {"uid": "other"}}]) == []
 
 
-def test_the_node_of_a_deleted_pod() -> None:
+def test_node_and_taints_of_a_deleted_pod() -> None:
     events = [{"reason": "Scheduled", "message": "Successfully assigned ns/p to node-7"}]
     assert (node_of_deleted(events), node_of_deleted([])) == ("node-7", "")
     taints = [{"key": "a", "value": "b", "effect": "NoExecute"}, {"key": "c", "effect": "NoSchedule"}]
@@ -98,7 +98,7 @@ def budget(name: str = "b", *, allowed: int = 0, healthy: int = 1, **spec: Any) 
     return {"metadata": {"name": name}, "spec": {"selector": selector, **spec}, "status": status}
 
 
-def test_budgets_that_refuse_an_eviction() -> None:
+def test_disruption_budgets_that_block_an_eviction_are_listed() -> None:
     running = pod(conditions=[READY])
     refusal = "eviction requests are refused: PodDisruptionBudget b needs 1 healthy pods and has 1"
     assert budget_lines(running, [budget()]) == [refusal]
@@ -111,7 +111,7 @@ def test_budgets_that_refuse_an_eviction() -> None:
     assert "several PodDisruptionBudgets select it: a, b" in budget_lines(running, [budget(), budget("a")])[0]
 
 
-def test_who_requested_the_removal() -> None:
+def test_eviction_and_deletion_requests_are_listed_by_user() -> None:
     base: dict[str, Any] = {"component": "apiserver", "actor": "ann", "subject": "pods/ns/p", "outcome": "200"}
     refused = base | {"action": "create", "subject": "pods/ns/p/eviction", "outcome": "429 TooManyRequests"}
     records = [

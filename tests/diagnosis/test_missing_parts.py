@@ -1,4 +1,4 @@
-"""What a pod lacks, from its status, events and claims."""
+"""Reasons why a pod is not ready, from its status, events and claims."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ def pod(**status: Any) -> dict[str, Any]:
     return {"metadata": {"name": "p", "namespace": "n"}, "spec": {"nodeName": "a"}, "status": status}
 
 
-def test_what_a_pod_lacks() -> None:
+def test_reasons_why_a_pod_is_not_ready() -> None:
     waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling"}}
     assert missing(pod(phase="Pending", containerStatuses=[{"name": "c", "state": waiting}])) == [
         "container c: ImagePullBackOff: Back-off pulling"
     ]
-    ended = {"terminated": {"exitCode": 3, "reason": "Error"}}
-    assert missing(pod(initContainerStatuses=[{"name": "i", "state": ended, "restartCount": 2}])) == [
+    terminated = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    assert missing(pod(initContainerStatuses=[{"name": "i", "state": terminated, "restartCount": 2}])) == [
         "init container i: exited with code 3 (Error), restarted 2 times"
     ]
     running = pod(phase="Running", containerStatuses=[{"name": "c", "state": {"running": {}}, "ready": False}])
@@ -26,15 +26,15 @@ def test_what_a_pod_lacks() -> None:
         {"type": "Warning", "reason": "FailedMount", "message": "old"},
         {"type": "Normal", "reason": "Pulled", "message": "fine"},
         {"type": "Warning", "reason": "FailedMount", "message": "new"},
-        {"type": "Warning", "reason": "FailedScheduling", "message": "told elsewhere"},
+        {"type": "Warning", "reason": "FailedScheduling", "message": "shown elsewhere"},
     ]
     assert missing(pod(phase="Pending"), events) == ["FailedMount: new"]
     gated = pod(phase="Running")
     gated["spec"]["readinessGates"] = [{"conditionType": "x/y"}]
     assert missing(gated) == ["readiness gate x/y: not set"]
-    going = pod(phase="Running")
-    going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
-    assert (state_of(going), missing(going)) == (
+    terminating = pod(phase="Running")
+    terminating["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
+    assert (state_of(terminating), missing(terminating)) == (
         "Terminating",
         ["it is terminating: grace period until 2026-01-01T00:00:00Z; held by the finalizers a/b"],
     )

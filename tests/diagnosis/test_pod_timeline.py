@@ -6,7 +6,7 @@ from sampan.diagnosis.pod_timeline import STEPS, timeline, timeline_value
 from tests.diagnosis.recorded_pod import record, started_pod
 
 
-def test_the_steps_have_their_numbers_and_writes_of_the_kubelet_are_shown_once() -> None:
+def test_steps_are_numbered_and_kubelet_writes_are_shown_once() -> None:
     line = timeline(started_pod()).started
     names = [step.name for step in line.steps if not step.is_wait]
     numbered = [name for name in names if name in STEPS and name != "report status"]
@@ -33,7 +33,7 @@ def test_the_critical_path_adds_up_to_the_time_to_running() -> None:
     assert line.share(pending) == 0
 
 
-def test_the_request_for_the_owner_comes_first() -> None:
+def test_critical_path_starts_with_the_request_for_the_owner() -> None:
     owners = [
         record("apiserver", "create", -0.5, -0.4, "201", actor="admin", subject="deployments.apps/default/web"),
         record("apiserver", "update", 0.5, 0.6, "200", subject="deployments.apps/default/web/status"),
@@ -53,7 +53,7 @@ def test_a_pod_that_waits_for_a_node_has_no_critical_path() -> None:
     assert [step.name for step in line.steps] == ["store the pod", "schedule"]
 
 
-def test_the_status_of_a_hollow_node_is_the_end() -> None:
+def test_status_update_of_a_hollow_node_ends_the_timeline() -> None:
     node = "system:node:node-0"
     records = [
         record("apiserver", "create", 0.0, 0.1, "201", actor="admin"),
@@ -86,14 +86,14 @@ def test_a_service_that_is_created_later_is_not_part_of_the_start() -> None:
     assert line.started.steps[-1].name == "report status"
 
 
-def test_json_has_all_steps() -> None:
+def test_json_value_has_times_and_steps() -> None:
     value = timeline_value(timeline(started_pod()))
     assert (value["runningAfterSeconds"], value["readyAfterSeconds"]) == (1.0, 3.0)
     first = value["steps"][0]
     assert (first["name"], first["number"], first["isOnCriticalPath"]) == ("store the pod", 1, True)
 
 
-def test_parts_of_a_step_have_times_and_change_no_critical_path() -> None:
+def test_parts_of_a_step_have_times_and_do_not_change_the_critical_path() -> None:
     line = timeline(started_pod())
     assert sum(line.path.values()) == pytest.approx(1.0)
     first = timeline_value(line)["steps"][0]

@@ -111,7 +111,7 @@ class Console:
 
 
 def matches(expected: tuple[str, ...], printed: list[str]) -> bool:
-    """Whether the printed lines are those of the page. No lines on the page match any output."""
+    """Return whether the printed lines match those of the page. A page without lines matches any output."""
     if not expected:
         return True
     pattern = "".join(r"(?:[^\n]*\n)*" if line == _ANY_LINES else _line_pattern(line) + r"\n" for line in expected)
@@ -119,7 +119,7 @@ def matches(expected: tuple[str, ...], printed: list[str]) -> bool:
 
 
 def _line_pattern(line: str) -> str:
-    """Numbers may have other values, an ellipsis stands for any text, and columns may be wider or narrower."""
+    """Return a pattern in which numbers may have other values, an ellipsis is any text, and columns any width."""
     text, is_cut = line.removesuffix("…"), line.endswith("…")
     words = [_word_pattern(word) for word in text.split()]
     return r" *" + r" +".join(words) + (r"[^\n]*" if is_cut else "") + r" *"

@@ -1,4 +1,4 @@
-"""The reference pages are those that the code gives."""
+"""The reference pages are those that tools/reference.py generates from the code."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The examples in docs/testing.md do what they say."""
+"""The examples in docs/testing.md."""
 
 import re
 from pathlib import Path
@@ -11,12 +11,12 @@ SCRIPTS = [block for block in BLOCKS if "def test_" not in block]
 
 
 @pytest.mark.parametrize("code", SCRIPTS, ids=range(len(SCRIPTS)))
-def test_an_example_runs(code: str) -> None:
+def test_example_runs(code: str) -> None:
     assert "Cluster" in code
     exec(compile(code, "example", "exec"), {})
 
 
-def test_tests_among_the_examples_are_valid_code() -> None:
+def test_examples_are_valid_python() -> None:
     assert len(SCRIPTS) == 5
     for block in BLOCKS:
         compile(block, "example", "exec")

@@ -9,7 +9,7 @@ import pytest
 from tests.docs.console import Console, Step, matches, steps
 
 
-def test_the_tutorial(repository: Path, tmp_path: Path) -> None:
+def test_tutorial_commands_print_what_the_page_shows(repository: Path, tmp_path: Path) -> None:
     console = Console(tmp_path)
     try:
         for step in steps((repository / "docs/tutorial.md").read_text()):
@@ -19,7 +19,7 @@ def test_the_tutorial(repository: Path, tmp_path: Path) -> None:
         subprocess.run(command, env=dict(console.environment), capture_output=True, check=False)
 
 
-def test_a_page_has_files_commands_and_output() -> None:
+def test_steps_of_a_page() -> None:
     page = "Save it as `a.yaml`:\n\n```yaml\nx: 1\n```\n\n```\n$ cat a.yaml \\\n>  b\nx: 1\n$ true\n```\n"
     page += "\n```yaml\nz: 1\n```\n"
     assert list(steps(page)) == [Step("x: 1\n", file="a.yaml"), Step("cat a.yaml   b", ("x: 1",)), Step("true")]

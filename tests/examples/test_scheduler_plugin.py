@@ -35,11 +35,11 @@ def scheduled_node(cluster: Cluster, name: str) -> str:
     return node_of(cluster, name)
 
 
-def test_the_plugin_is_short() -> None:
+def test_example_plugin_has_less_than_40_lines() -> None:
     assert len((EXAMPLE / "quiet_neighbours.py").read_text().splitlines()) < 40
 
 
-def test_the_plugin_in_a_cluster() -> None:
+def test_plugin_separates_noisy_and_quiet_pods() -> None:
     config = parse_text((EXAMPLE / "config.yaml").read_text())
     with Cluster(nodes=2, scheduler=config) as cluster:
         create(cluster, "drums", "noisy")

@@ -21,7 +21,7 @@ MOST_GROWTH_OF_HALVES = 2.6
 done in another way above a certain size (in a thread, in pieces) has one step in its cost, and so exceeds this in one
 half of the range; work above n log n exceeds it in both: n ** 1.5 takes 2.8 times."""
 FLOOR_S = 0.06
-"""What the larger input may take in any case, however it grows."""
+"""The CPU time that the larger input may take, whatever its growth."""
 REPEATS = 5
 VALUE_CACHE_ITEMS = 1024
 """Caches that may hold at least this many items are caches of values that clients send."""
@@ -63,7 +63,7 @@ class Growth:
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Garbage collections come at odd times, and cost what other tests left behind."""
+    """Disable the garbage collector, which runs at odd times and collects the garbage of other tests."""
     gc.disable()
     try:
         yield
@@ -92,7 +92,7 @@ def without_value_caches() -> Iterator[None]:
 
 
 def _uncached(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with the attribute `__wrapped__`, by which callers pass the cache for long values."""
+    """Return the function with the attribute `__wrapped__`, by which callers bypass the cache for long values."""
     return wraps(function)(lambda *args, **options: function(*args, **options))
 
 
@@ -103,9 +103,11 @@ async def cpu_time(work: Work, count: int) -> float:
 
 
 async def growth(name: str, work: Work, count: int, prepare: Work | None = None) -> Growth:
-    """The growth from a quarter of `count` to `count`. Cheap requests are sent once; those that look too expensive are
-    measured again, all sizes in turn, and the best times count. What `prepare` does for a size before it is measured
-    costs nothing."""
+    """Measure the growth from a quarter of `count` to `count`.
+
+    Cheap requests are sent once; those that look too expensive are measured again, all sizes in turn, and the best
+    times count. The cost of `prepare`, which is called before each measurement, does not count.
+    """
     sizes = (count // FACTOR, count // 2, count)
     best = dict.fromkeys(sizes, float("inf"))
 
@@ -135,6 +137,6 @@ async def growth(name: str, work: Work, count: int, prepare: Work | None = None)
 
 
 def report(offenders: list[Growth]) -> str:
-    """The offenders for a failed test, the worst first."""
+    """Return the message of a failed test, with the most expensive requests first."""
     worst = sorted(offenders, key=lambda growth: -growth.large_s)
     return "\n".join([f"{len(worst)} kinds of requests cost more than n log n:", *map(str, worst[:50])])

@@ -37,7 +37,7 @@ class GrowingField:
 
 
 def growing_fields(schema: Schema) -> Iterator[GrowingField]:
-    """Every list and map of a kind, at every depth, and every object that has more than one of them."""
+    """Yield every list and map of a kind at every depth, and every object that has more than one of them."""
     yield from _fields(schema, (), schema.name, (schema.name,))
 
 
@@ -64,7 +64,7 @@ def is_growing(schema: Schema) -> bool:
 
 
 def grown(good: dict[str, Any], schema: Schema, field: GrowingField, count: int, mode: str) -> dict[str, Any]:
-    """The good object with `count` items in the field."""
+    """Return the valid object with `count` items in the field."""
     value: dict[str, Any] = copy_value(good)
     node, at = _parent(value, schema, field.path)
     if field.is_object:
@@ -124,7 +124,7 @@ _UNIONS = {
 
 
 def _drop_alternatives(node: dict[str, Any], schema: Schema, kept: str) -> None:
-    """Of a union only the member on the way to the field stays."""
+    """Remove all members of a union except the one on the path to the field."""
     shared = _UNIONS.get(schema.name.rpartition(".")[2])
     if shared is None or kept in shared:
         return
@@ -180,7 +180,7 @@ def _changed(value: Any, number: int, mode: str) -> Any:
 
 
 def nested_name(number: int) -> str:
-    """Of 40 in a row each is a prefix of the next, as a path and as a name."""
+    """Return a name; in each group of 40 names, each is a prefix of the next, as a path and as a name."""
     group, depth = divmod(number, PREFIX_DEPTH)
     return f"d{group}" + "/a" * depth
 
@@ -188,11 +188,11 @@ def nested_name(number: int) -> str:
 # -- long strings -----------------------------------------------------------------------------------------------------
 
 SHAPES = ("a", "1", "0", "a.", "/a", "-", "$(", ":", ",a", "a=", " ", "\n", "%", "[", "é", "1h", "*/")
-"""What long strings are made of: what names, numbers, paths, lists, expressions and escapes consist of."""
+"""Texts that long strings repeat: parts of names, numbers, paths, lists, expressions and escapes."""
 
 
 def string_fields(schema: Schema) -> Iterator[GrowingField]:
-    """Every field that is a string in JSON, at every depth."""
+    """Yield every field that is a string in JSON, at every depth."""
     yield from _strings(schema, (), schema.name, (schema.name,))
 
 
@@ -208,7 +208,7 @@ def _strings(schema: Schema, path: tuple[str, ...], owner: str, above: tuple[str
 
 
 def with_string(good: dict[str, Any], schema: Schema, field: GrowingField, text: str) -> dict[str, Any]:
-    """The good object with this text in the field."""
+    """Return the valid object with this text in the field."""
     value: dict[str, Any] = copy_value(good)
     *above, last = field.path
     node = _container(value, schema, tuple(above))
@@ -245,7 +245,7 @@ def _container(value: dict[str, Any], schema: Schema, path: tuple[str, ...]) -> 
 
 
 def sample(schema: Schema | None, name: str, number: int) -> Any:
-    """A small value for a field; `number` makes it differ from others."""
+    """Return a small value for a field, which depends on `number`."""
     if schema is None or schema.preserve_unknown:
         return {"a": number}
     definition = schema.name.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""Requests with grown objects: which there are, and what the server is measured at."""
+"""Requests with grown objects, and measurements of their cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.growth.grown_objects import (
 STORED = [resource for resource in builtin_scheme() if resource.storage is not None]
 
 TOO_LARGE = b"etcdserver: request is too large"
-"""The proper answer to an object that has grown above what can be stored."""
+"""The error for an object that is too large to be stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class StringCase(Case):
-    """A string of a kind; the mode is what it is made of."""
+    """A string field of a kind; the mode is the text that is repeated."""
 
     def __str__(self) -> str:
         return f"{self.resource.qualified}/{self.resource.version} {self.field} ({self.mode!r} repeated)"
@@ -91,7 +91,7 @@ class StringCase(Case):
 
 
 def string_cases(*, distinct: bool) -> Iterator[Case]:
-    """Every string of every kind; of those that several kinds share the first, if only distinct ones are wanted."""
+    """Yield every string field of every kind, or with `distinct` only the first of fields that kinds share."""
     names: set[str] = set()
     for resource in STORED:
         kind = type_for(resource.gvk)
@@ -106,7 +106,7 @@ def string_cases(*, distinct: bool) -> Iterator[Case]:
 
 
 def every_case(modes: Sequence[str]) -> Iterator[Case]:
-    """Every list and map of every kind."""
+    """Yield every list and map of every kind."""
     for resource in STORED:
         kind = type_for(resource.gvk)
         assert kind is not None
@@ -117,7 +117,7 @@ def every_case(modes: Sequence[str]) -> Iterator[Case]:
 
 
 def distinct_cases(modes: Sequence[str]) -> list[Case]:
-    """One kind for each list or map that several kinds share: labels of one kind are as those of all others."""
+    """Return one kind for each list or map that several kinds share, such as labels."""
     first: dict[tuple[str, str], Case] = {}
     for case in every_case(modes):
         first.setdefault((case.field.owner, case.mode), case)
@@ -125,7 +125,7 @@ def distinct_cases(modes: Sequence[str]) -> list[Case]:
 
 
 def distinct_cases_of_pods_and_templates(modes: Sequence[str]) -> list[Case]:
-    """One kind for each list or map that several kinds share, and for those of pods also one with a pod template."""
+    """Return one kind for each shared list or map, and for those of pods also one with a pod template."""
     first: dict[tuple[str, str, bool], Case] = {}
     for case in every_case(modes):
         first.setdefault((case.field.owner, case.mode, "template" in case.field.path), case)
@@ -139,14 +139,14 @@ async def measured_cluster() -> AsyncIterator[Cluster]:
 
 
 def fitting(case: Case, count: int) -> tuple[int, bytes]:
-    """The body, with fewer items than `count` where it would be above the limit for bodies."""
+    """Return the body, with fewer items than `count` if it would exceed the limit of bodies."""
     while len(body := case.body(count)) > limits.REQUEST_BODY_BYTES:
         count //= 2
     return count, body
 
 
 async def create_growth(server: Cluster, case: Case, count: int) -> Growth:
-    """A dry run of a creation."""
+    """Measure dry runs of a creation."""
     count, largest = fitting(case, count)
     body = largest
 
@@ -155,15 +155,15 @@ async def create_growth(server: Cluster, case: Case, count: int) -> Growth:
         body = largest if size == count else case.body(size)
 
     async def work(size: int) -> None:
-        reply = await server.asks.send("POST", f"{case.collection}?dryRun=All", body, content_type="application/json")
+        reply = await server.client.send("POST", f"{case.collection}?dryRun=All", body, content_type="application/json")
         assert reply.code < 500 or TOO_LARGE in reply.body, f"create {case}: {reply.body[:500]!r}"
 
     return await growth(f"create {case}", work, count, prepare)
 
 
 async def update_growths(server: Cluster, case: Case, count: int, changes: Sequence[Change]) -> list[Growth]:
-    """Dry runs of updates from one grown object to another, which has the items changed in each of these ways. Empty if
-    the server does not take such an object at all."""
+    """Measure dry runs of updates that change the items of a grown object in each of these ways. Empty if the server
+    rejects such an object."""
     count, body = fitting(case, count)
     subresource = "/status" if case.is_of_status else ""
     stored = {count: await _stored(server, case, count, subresource)}
@@ -175,7 +175,7 @@ async def update_growths(server: Cluster, case: Case, count: int, changes: Seque
         async def prepare(size: int, change: Change = change) -> None:
             nonlocal body
             if size not in stored:
-                await _forget(server, case)
+                await _delete(server, case)
                 stored.clear()
                 stored[size] = await _stored(server, case, size, subresource)
             present = stored[size]
@@ -183,16 +183,16 @@ async def update_growths(server: Cluster, case: Case, count: int, changes: Seque
 
         async def work(size: int) -> None:
             target = f"{case.collection}/{case.name}{subresource}?dryRun=All"
-            reply = await server.asks.send("PUT", target, body, content_type="application/json")
+            reply = await server.client.send("PUT", target, body, content_type="application/json")
             assert reply.code < 500 or TOO_LARGE in reply.body, f"update {case}: {reply.body[:500]!r}"
 
         results.append(await growth(f"update {case} {change.__name__}", work, count, prepare))
-    await _forget(server, case)
+    await _delete(server, case)
     return results
 
 
 async def _stored(server: Cluster, case: Case, count: int, subresource: str) -> dict[str, Any] | None:
-    """The grown object as the server has stored it."""
+    """Create the grown object, and return it as the server has stored it."""
     value = case.value(count)
     sent = value if not subresource else {key: part for key, part in value.items() if key != "status"}
     reply = await server.send("POST", case.collection, sent)
@@ -203,13 +203,13 @@ async def _stored(server: Cluster, case: Case, count: int, subresource: str) -> 
         full = {**created, "status": value.get("status", {})}
         reply = await server.send("PUT", f"{case.collection}/{case.name}{subresource}", full)
         if reply.code != 200:
-            await _forget(server, case)
+            await _delete(server, case)
             return None
         created = reply.json
     return created
 
 
-async def _forget(server: Cluster, case: Case) -> None:
+async def _delete(server: Cluster, case: Case) -> None:
     await server.send("DELETE", f"{case.collection}/{case.name}?gracePeriodSeconds=0&propagationPolicy=Background")
     reply = await server.send("GET", f"{case.collection}/{case.name}")
     if reply.code == 200:  # finalizers keep it
@@ -225,7 +225,7 @@ def in_opposite_order(items: Any) -> Any:
 
 
 def with_other_values(items: Any) -> Any:
-    """Each item with other texts, but with the keys that it is found by."""
+    """Return the items with other texts, except for the keys that identify them."""
     if isinstance(items, list):
         return [_other(item) for item in items]
     return {key: _other(value) for key, value in items.items()}
@@ -241,7 +241,7 @@ _ITEM_KEYS = ("name", "key", "type", "ip", "uid", "mountPath", "devicePath", "to
 
 
 def _changed(value: dict[str, Any], case: Case, change: Change) -> bytes:
-    """The object with the field changed, and without a version so that it fits any."""
+    """Return the object with the field changed, and without a resource version."""
     changed: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     for field in ("resourceVersion", "uid", "creationTimestamp", "managedFields"):
         changed["metadata"].pop(field, None)

@@ -1,4 +1,4 @@
-"""What the kit calls too fast a growth."""
+"""Detection of CPU time that grows too fast."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.growth.cost import Growth, without_value_caches
 
 
 def growth(cost_s: Callable[[float], float]) -> Growth:
-    """The growth of work that takes so long for a share of the items."""
+    """Return the growth of work whose cost is a function of the share of the items."""
     return Growth("work", 4000, cost_s(0.25), cost_s(0.5), cost_s(1.0))
 
 
@@ -26,14 +26,14 @@ def growth(cost_s: Callable[[float], float]) -> Growth:
         (lambda share: share * (2.2 if share > 0.6 else 1.0), False),
         (lambda share: 0.05 * share * share, False),
     ],
-    ids=["linear", "quadratic", "n**1.5", "mixed", "a step below the middle", "a step above the middle", "cheap"],
+    ids=["linear", "quadratic", "n**1.5", "mixed", "step-below-the-middle", "step-above-the-middle", "cheap"],
 )
-def test_which_growth_is_too_fast(cost_s: Callable[[float], float], is_too_fast: bool) -> None:
+def test_too_fast_growth_is_detected(cost_s: Callable[[float], float], is_too_fast: bool) -> None:
     assert growth(cost_s).is_too_fast is is_too_fast
 
 
-def test_functions_without_their_cache_can_be_called_past_it() -> None:
-    """Long values pass the cache by `__wrapped__`, and do so while there is none."""
+def test_uncached_functions_keep_their_wrapped_attribute() -> None:
+    """Callers bypass the cache for long values by `__wrapped__`, also while the cache is removed."""
     cached = images._pull_policy
     with without_value_caches():
         assert images._pull_policy is not cached

@@ -1,4 +1,4 @@
-"""Random patches and texts of every small grammar: only the documented errors come of them, at a bounded cost."""
+"""Random patches, and random texts for every small parser: only documented errors, at a bounded cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.input_cost import check_cost
 
 
 def code_of(work: Callable[[], Any]) -> int:
-    """What the server answers to a patch that does not work; 200 if it does. It costs little."""
+    """Return the status code of a patch that fails, or 200. Fail if it costs too much CPU time."""
     codes = [200]
 
     def run() -> None:
@@ -68,7 +68,7 @@ DOCUMENTS: dict[str, Any] = {
 @given(VALUES | OPERATIONS, OBJECTS | st.just(DOCUMENTS))
 @example([{"op": "remove", "path": "/spec/containers/" + "9" * 5000}], DOCUMENTS)
 @settings(max_examples=300)
-def test_json_patches(body: Any, document: Any) -> None:
+def test_random_json_patches_give_documented_errors(body: Any, document: Any) -> None:
     def work() -> None:
         operations = patch.check_json_patch(body)
         patch.unknown_parts(operations)
@@ -79,13 +79,13 @@ def test_json_patches(body: Any, document: Any) -> None:
 
 @given(VALUES, OBJECTS | st.just(DOCUMENTS))
 @settings(max_examples=200)
-def test_merge_patches(body: Any, document: Any) -> None:
+def test_random_merge_patches_give_documented_errors(body: Any, document: Any) -> None:
     assert code_of(lambda: patch.apply_merge_patch(document, patch.check_merge_patch(body))) in (200, 400)
 
 
 @given(VALUES | OBJECTS, OBJECTS | st.just(DOCUMENTS))
 @settings(max_examples=500)
-def test_strategic_patches(body: Any, document: Any) -> None:
+def test_random_strategic_merge_patches_give_documented_errors(body: Any, document: Any) -> None:
     def work() -> None:
         patch.apply_strategic_patch(document, patch.check_strategic_patch(body), schemas.of(Pod))
 
@@ -165,7 +165,9 @@ TEXTS = st.lists(PIECES, max_size=12).map("".join) | st.tuples(PIECES, st.intege
 )
 @given(text=TEXTS)
 @settings(max_examples=150)
-def test_texts(parse: Callable[[str], Any], error: type[Exception], text: str) -> None:
+def test_parsers_of_random_texts_raise_only_documented_errors(
+    parse: Callable[[str], Any], error: type[Exception], text: str
+) -> None:
     def run() -> None:
         with suppress(error):
             parse(text)
@@ -175,7 +177,7 @@ def test_texts(parse: Callable[[str], Any], error: type[Exception], text: str) -
 
 @given(element=TEXTS, kind=st.sampled_from(["f:", "v:", "k:", "i:", "", "x:"]))
 @settings(max_examples=150)
-def test_elements_of_managed_fields(element: str, kind: str) -> None:
+def test_random_managed_fields_elements_raise_only_documented_errors(element: str, kind: str) -> None:
     def run() -> None:
         with suppress(sets.BadFields):
             sets.encode(sets.decode(msgspec.json.encode({kind + element: {}})))

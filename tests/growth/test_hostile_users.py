@@ -1,4 +1,4 @@
-"""What a user with ordinary rights tries over HTTP to stop the server with a small request. Dry runs are enough."""
+"""Small requests by which a user with ordinary permissions tries to block the server; all are dry runs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments?dryRun=All"
         pytest.param("admin", ROLES, 4_000, role, 403, id="a role that names billions of rights"),
     ],
 )
-async def test_a_small_request_that_used_to_stop_the_server(
+async def test_cpu_time_of_hostile_requests_is_bounded(
     user: str, target: str, count: int, body: Callable[[int], Any], code: int
 ) -> None:
     async with Cluster(insecure=True, controllers=()) as cluster, Wire(_port(cluster)) as wire:
@@ -82,7 +82,7 @@ async def test_a_small_request_that_used_to_stop_the_server(
         responses: list[WireResponse] = []
 
         async def send(size: int) -> None:
-            responses.append(await wire.ask("POST", target, values[size], {"Impersonate-User": user}))
+            responses.append(await wire.request("POST", target, values[size], {"Impersonate-User": user}))
 
         growth_ = await growth(f"{user} sends {target}", send, count)
         assert {response.code for response in responses} == {code}, responses[-1].body[:500]
@@ -90,14 +90,14 @@ async def test_a_small_request_that_used_to_stop_the_server(
         assert growth_.large_s < MOST_CPU_S, str(growth_)
 
 
-def test_an_admin_of_a_namespace_still_sees_which_rights_are_missing() -> None:
+def test_privilege_escalation_error_lists_the_missing_permissions() -> None:
     rule = {"apiGroups": ["", "apps"], "resources": ["nodes", "pods"], "verbs": ["get", "evict"]}
 
     async def ask() -> WireResponse:
         async with Cluster(insecure=True, controllers=()) as cluster, Wire(_port(cluster)) as wire:
             await _prepare(wire)
             body = {"metadata": {"name": "a"}, "rules": [rule]}
-            return await wire.ask("POST", ROLES, body, {"Impersonate-User": "admin"})
+            return await wire.request("POST", ROLES, body, {"Impersonate-User": "admin"})
 
     response = asyncio.run(ask())
     assert response.code == 403
@@ -116,10 +116,10 @@ def _port(cluster: Cluster) -> int:
 
 
 async def _prepare(wire: Wire) -> None:
-    """A namespace with an editor and an administrator."""
-    creations = [await wire.ask("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})]
+    """Create a namespace with an editor and an administrator."""
+    creations = [await wire.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})]
     account = {"metadata": {"name": "default"}}
-    creations.append(await wire.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account))
+    creations.append(await wire.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account))
     for user, name in (("editor", "edit"), ("admin", "admin")):
         binding = {
             "metadata": {"name": user},
@@ -127,8 +127,8 @@ async def _prepare(wire: Wire) -> None:
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         }
         path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings"
-        creations.append(await wire.ask("POST", path, binding))
-    # the roles edit and admin are put together from others by a controller, which does not run here
+        creations.append(await wire.request("POST", path, binding))
+    # the roles edit and admin are aggregated by a controller, which does not run here
     for name in ("edit", "admin"):
         rules = [
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get"]},
@@ -137,8 +137,8 @@ async def _prepare(wire: Wire) -> None:
         ]
         role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
         path = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}"
-        present = (await wire.ask("GET", path)).json
+        present = (await wire.request("GET", path)).json
         creations.append(
-            await wire.ask("PUT", path, {**present, **role, "metadata": present["metadata"], "rules": rules})
+            await wire.request("PUT", path, {**present, **role, "metadata": present["metadata"], "rules": rules})
         )
     assert {response.code for response in creations} <= {200, 201}, [response.body for response in creations]

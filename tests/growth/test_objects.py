@@ -47,24 +47,24 @@ async def _offenders(cases: Sequence[Case], count: int, changes: Sequence[Change
 
 
 def _check(cases: Sequence[Case], count: int, *changes: Change) -> None:
-    """Creations, or updates that change the objects like this."""
+    """Check creations, or updates that change the objects in these ways."""
     offenders = asyncio.run(_offenders(cases, count, changes))
     assert not offenders, report(offenders)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_creating_grown_objects(part: int) -> None:
+def test_creation_of_grown_objects_costs_at_most_n_log_n(part: int) -> None:
     _check(distinct_cases(MODES)[part::PARTS], ITEMS)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_updating_grown_objects_and_their_statuses(part: int) -> None:
+def test_update_of_grown_objects_costs_at_most_n_log_n(part: int) -> None:
     _check(distinct_cases(("distinct",))[part::PARTS], ITEMS // 2, with_other_values)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_creating_objects_with_long_strings(part: int) -> None:
-    """Each field gets one shape; which one moves on from field to field."""
+def test_creation_of_objects_with_long_strings_costs_at_most_n_log_n(part: int) -> None:
+    """Each field gets one shape; the shapes rotate from field to field."""
     cases = [case for number, case in enumerate(string_cases(distinct=True)) if number // 17 % 17 == number % 17]
     _check(cases[part::PARTS], CHARACTERS)
 
@@ -72,14 +72,14 @@ def test_creating_objects_with_long_strings(part: int) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_creating_objects_with_every_string_long(part: int) -> None:
+def test_creation_with_every_long_string_costs_at_most_n_log_n(part: int) -> None:
     _check(list(string_cases(distinct=True))[part::PARTS], 10 * CHARACTERS)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("mode", MODES)
-def test_creating_objects_with_every_field_grown(mode: str) -> None:
+def test_creation_with_every_grown_field_costs_at_most_n_log_n(mode: str) -> None:
     _check(list(every_case((mode,))), MANY_ITEMS)
 
 
@@ -87,8 +87,8 @@ def test_creating_objects_with_every_field_grown(mode: str) -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("mode", MODES)
-def test_updating_objects_with_every_field_grown(mode: str, part: int) -> None:
-    """An update does with a field what it does with it in every other kind, but pods and templates have rules of their
-    own for what may change."""
+def test_update_with_every_grown_field_costs_at_most_n_log_n(mode: str, part: int) -> None:
+    """Updates treat a field alike in every kind, except that pods and templates have rules of their own for fields that
+    may change."""
     cases = distinct_cases_of_pods_and_templates((mode,))[part::PARTS]
     _check(cases, MANY_UPDATED_ITEMS, with_other_values, in_opposite_order)

@@ -1,4 +1,4 @@
-"""What used to compare all pairs says the same as all pairs would, as far as it says anything."""
+"""Functions that avoid comparing all pairs give the same results as comparisons of all pairs, up to their limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PORTS = st.builds(
 
 @given(st.lists(PORTS, max_size=20))
 @settings(max_examples=200)
-def test_warnings_about_ports(ports: list[ContainerPort]) -> None:
+def test_port_warnings_equal_those_of_all_pairs(ports: list[ContainerPort]) -> None:
     spec = PodSpec(containers=[Container(name="c", image="x", ports=ports)])
     warnings = [text for text in warnings_for(spec, ObjectMeta()) if " port definition with " in text]
     expected = [
@@ -63,7 +63,7 @@ def _clash(port: ContainerPort, other: ContainerPort) -> str:
 
 @given(st.lists(st.text("ab/.", max_size=6), max_size=25))
 @settings(max_examples=300)
-def test_warnings_about_paths(paths: list[str]) -> None:
+def test_path_overlap_warnings_equal_those_of_all_pairs(paths: list[str]) -> None:
     items = [KeyToPath(key="k", path=path) for path in paths]
     volume = Volume(name="v", configMap=ConfigMapVolumeSource(name="m", items=items))
     warnings = [text.partition("overlapping paths: ")[2] for text in overlap_warnings([volume])]
@@ -114,13 +114,13 @@ def _merged(tolerations: Sequence[Toleration]) -> list[Any]:
 
 @given(st.lists(TOLERATIONS, max_size=12))
 @settings(max_examples=500)
-def test_tolerations_that_others_cover(tolerations: list[Toleration]) -> None:
+def test_merged_tolerations_equal_those_of_all_pairs(tolerations: list[Toleration]) -> None:
     assert merged(tolerations) == _merged(tolerations)
 
 
 @given(st.lists(TOLERATIONS, max_size=8), TOLERATIONS)
 @settings(max_examples=300)
-def test_whether_a_toleration_is_covered(wide: list[Toleration], narrow: Toleration) -> None:
+def test_toleration_cover_equals_comparison_with_each_toleration(wide: list[Toleration], narrow: Toleration) -> None:
     assert TolerationCover(wide).covers(narrow) == any(_covers(toleration, narrow) for toleration in wide)
 
 

@@ -1,4 +1,4 @@
-"""Requests that grow in other ways than by a list of an object: selectors, patches, managers, reviews, tables."""
+"""Requests that grow otherwise than by a list of an object: selectors, patches, field managers, reviews, tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ITEMS, MANY_ITEMS = 2_000, 20_000
 
 @dataclass(frozen=True)
 class Request:
-    """What is sent for a size, and what must be there before."""
+    """A request of some size, and the requests that prepare it."""
 
     method: str
     target: str
@@ -185,7 +185,7 @@ CASES: dict[str, Callable[[int], Request]] = {
         ),
         with_env,
     ),
-    "strategic patch that orders what it has twice": patched(
+    "strategic patch that orders one item many times": patched(
         STRATEGIC,
         lambda n: containers_patch({"name": "c", "$setElementOrder/env": [{"name": "V0"}] * n, "env": []}),
         with_env,
@@ -215,7 +215,7 @@ CASES: dict[str, Callable[[int], Request]] = {
     "apply over many managers": patched(
         APPLY, lambda n: applied(config_map(n), "ConfigMap"), lambda n: managed(n, "Apply"), MAPS
     ),
-    "apply of what many others have": patched(
+    "apply of fields of many other managers": patched(
         APPLY,
         lambda n: applied({"metadata": {"name": "a"}, "data": dict.fromkeys(words(n, "k"), "other")}, "ConfigMap"),
         lambda n: managed(n, "Apply"),
@@ -261,7 +261,7 @@ CASES: dict[str, Callable[[int], Request]] = {
             "rules": [{"apiGroups": [""], "resources": [word], "verbs": ["get"]} for word in words(n)],
         },
     ),
-    "a review for somebody in many groups": lambda n: Request(
+    "a review for a user in many groups": lambda n: Request(
         "POST",
         "/apis/authorization.k8s.io/v1/subjectaccessreviews",
         {
@@ -295,7 +295,7 @@ CASES: dict[str, Callable[[int], Request]] = {
         "/apis/authentication.k8s.io/v1/tokenreviews",
         {"spec": {"token": "e." * n, "audiences": words(n)}},
     ),
-    # -- what pods hold together
+    # -- pods
     "containers that mount all volumes": lambda n: Request(
         "POST",
         f"{PODS}?dryRun=All",
@@ -360,7 +360,7 @@ CASES: dict[str, Callable[[int], Request]] = {
     "a table of a large object": lambda n: Request(
         "GET", f"{PODS}/a", accept=TABLE, before=[("POST", PODS, with_env(n), JSON)]
     ),
-    "a table of a binding of many": lambda n: Request(
+    "a table of a role binding of many subjects": lambda n: Request(
         "GET",
         "/apis/rbac.authorization.k8s.io/v1/namespaces/ns/rolebindings/a",
         accept=TABLE,
@@ -388,7 +388,7 @@ _PEM = {
             "stringData": {"tls.crt": "-----BEGIN A-----" + "\n" * 10 * n, "tls.key": "x"},
         },
     ),
-    "a signing request of many beginnings": lambda n: Request(
+    "a CSR of many BEGIN lines": lambda n: Request(
         "POST",
         "/apis/certificates.k8s.io/v1/certificatesigningrequests?dryRun=All",
         {
@@ -429,7 +429,7 @@ async def _check(name: str, count: int) -> None:
             body = msgspec.json.encode(request.value) if request.value is not None else b""
             assert len(body) <= limits.REQUEST_BODY_BYTES
             headers = {"content_type": request.media} | ({"accept": request.accept} if request.accept else {})
-            send = lambda: server.asks.send(request.method, request.target, body, **headers)  # noqa: E731
+            send = lambda: server.client.send(request.method, request.target, body, **headers)  # noqa: E731
 
         async def work(size: int) -> None:
             reply = await send()
@@ -440,12 +440,12 @@ async def _check(name: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_request_that_grows(name: str) -> None:
+def test_request_costs_at_most_n_log_n(name: str) -> None:
     asyncio.run(_check(name, ITEMS))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", CASES)
-def test_a_request_that_grows_to_the_limit(name: str) -> None:
+def test_request_of_8000_items_costs_at_most_n_log_n(name: str) -> None:
     asyncio.run(_check(name, 8_000))

@@ -1,4 +1,4 @@
-"""Which pods a node takes: a table."""
+"""Admission of pods by the kubelet."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def pod(**spec: Any) -> Pod:
     return json.from_value({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]} | spec}, Pod)
 
 
-def asking(**requests: str) -> Pod:
+def pod_requesting(**requests: str) -> Pod:
     named = {key.replace("__", "/").replace("_", "."): value for key, value in requests.items()}
     return pod(containers=[{"name": "c", "resources": {"requests": named}}])
 
@@ -33,20 +33,20 @@ def affinity(key: str, operator: str, *values: str, field: str = "matchExpressio
 
 
 AFFINITY = ("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector")
-SHORT = "Node didn't have enough resource: "
+INSUFFICIENT = "Node didn't have enough resource: "
 
 
 @pytest.mark.parametrize(
-    ("which", "expected"),
+    ("manifest", "expected"),
     [
         (pod(), None),
-        (asking(cpu="1500m"), None),
-        (asking(cpu="1501m"), ("OutOfcpu", SHORT + "cpu, requested: 1501, used: 500, capacity: 2000")),
+        (pod_requesting(cpu="1500m"), None),
+        (pod_requesting(cpu="1501m"), ("OutOfcpu", INSUFFICIENT + "cpu, requested: 1501, used: 500, capacity: 2000")),
         (
-            asking(memory="2Gi"),
-            ("OutOfmemory", SHORT + "memory, requested: 2147483648, used: 0, capacity: 1073741824"),
+            pod_requesting(memory="2Gi"),
+            ("OutOfmemory", INSUFFICIENT + "memory, requested: 2147483648, used: 0, capacity: 1073741824"),
         ),
-        (asking(example_com__gpu="1"), None),
+        (pod_requesting(example_com__gpu="1"), None),
         (pod(nodeSelector={"zone": "a"}), None),
         (pod(nodeSelector={"zone": "b"}), AFFINITY),
         (affinity("zone", "In", "a", "b"), None),
@@ -64,18 +64,18 @@ SHORT = "Node didn't have enough resource: "
         ),
     ],
 )
-def test_admission(which: Pod, expected: tuple[str, str] | None) -> None:
-    failure = admit(which, node(), amounts_of(which), {"cpu": 500}, 1)
+def test_admission(manifest: Pod, expected: tuple[str, str] | None) -> None:
+    failure = admit(manifest, node(), amounts_of(manifest), {"cpu": 500}, 1)
     assert (failure and (failure.reason, failure.message)) == expected
 
 
 def test_too_many_pods() -> None:
     failure = admit(pod(), node(), {}, {}, 3)
     assert failure is not None
-    assert (failure.reason, failure.message) == ("OutOfpods", SHORT + "pods, requested: 1, used: 3, capacity: 3")
+    assert (failure.reason, failure.message) == ("OutOfpods", INSUFFICIENT + "pods, requested: 1, used: 3, capacity: 3")
 
 
-def test_ports_of_the_host() -> None:
+def test_host_port_conflicts_are_rejected() -> None:
     first = pod(containers=[{"name": "c", "ports": [{"containerPort": 1, "hostPort": 80}]}])
     ports = [{"containerPort": 2, "hostPort": 80, "hostIP": "127.0.0.1"}]
     second = pod(containers=[{"name": "c", "ports": ports}])
@@ -86,7 +86,7 @@ def test_ports_of_the_host() -> None:
 
 
 @pytest.mark.parametrize(
-    ("toleration", "is_taken"),
+    ("toleration", "is_admitted"),
     [
         (None, False),
         ({"operator": "Exists"}, True),
@@ -95,9 +95,9 @@ def test_ports_of_the_host() -> None:
         ({"key": "k", "operator": "Exists", "effect": "NoSchedule"}, False),
     ],
 )
-def test_taints_that_end_pods(toleration: dict[str, str] | None, is_taken: bool) -> None:
+def test_no_execute_taints_must_be_tolerated(toleration: dict[str, str] | None, is_admitted: bool) -> None:
     taints = [{"key": "k", "value": "v", "effect": "NoExecute"}, {"key": "other", "effect": "NoSchedule"}]
-    which = pod(tolerations=[toleration] if toleration else [])
-    failure = admit(which, node(spec={"taints": taints}), {}, {}, 0)
-    assert (failure is None) == is_taken
+    manifest = pod(tolerations=[toleration] if toleration else [])
+    failure = admit(manifest, node(spec={"taints": taints}), {}, {}, 0)
+    assert (failure is None) == is_admitted
     assert failure is None or failure.reason == "TaintToleration"

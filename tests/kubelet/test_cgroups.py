@@ -1,4 +1,4 @@
-"""Cgroups of pods, in directories that stand for the kernel's and in the kernel's own tree."""
+"""Cgroups of pods, in plain directories and in the kernel's cgroup file system."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ def test_a_pods_cgroup_and_its_limits(pod: Pod, group: str, limits: Resources) -
     assert (cgroup_of(pod), pod_limits(pod)) == (group, limits)
 
 
-def test_no_limit_is_the_widest() -> None:
+def test_wider_treats_zero_as_unlimited() -> None:
     assert wider(Resources(memory_bytes=5), Resources(memory_bytes=0)).memory_bytes == 0
     assert wider(Resources(memory_bytes=5), Resources(memory_bytes=7)).memory_bytes == 7
 
@@ -58,7 +58,7 @@ def hierarchy(request: pytest.FixtureRequest, tmp_path: Path) -> Hierarchy:
     return Hierarchy(tmp_path)
 
 
-def test_cgroups_come_and_go(hierarchy: Hierarchy) -> None:
+def test_pod_cgroups_are_created_and_removed(hierarchy: Hierarchy) -> None:
     groups = PodCgroups(root="/test", hierarchy=hierarchy)
     groups.start(cores=2, memory_bytes=1 << 30)
     assert groups.is_usable
@@ -71,7 +71,7 @@ def test_cgroups_come_and_go(hierarchy: Hierarchy) -> None:
     assert groups.known() == set()
 
 
-def test_limits_are_written_where_the_kernel_has_them(tmp_path: Path) -> None:
+def test_limits_are_written_to_cgroup_v2_files(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids")
     hierarchy, directory = Hierarchy(tmp_path), tmp_path / "g"
     hierarchy.make("/g")
@@ -84,7 +84,7 @@ def test_limits_are_written_where_the_kernel_has_them(tmp_path: Path) -> None:
     assert (directory / "pids.max").read_text() == "max"
 
 
-def test_pods_run_without_cgroups_where_there_are_none(tmp_path: Path) -> None:
+def test_pods_run_without_cgroups_if_the_hierarchy_is_unusable(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("")
     (tmp_path / "kubepods").write_text("in the way")
     groups = PodCgroups(hierarchy=Hierarchy(tmp_path))
@@ -114,7 +114,7 @@ def kernel_hierarchy(tmp_path: Path) -> Iterator[Hierarchy]:
         kernel.unmount(place)
 
 
-def test_cgroups_of_pods_with_processes_in_them(kernel_hierarchy: Hierarchy, tmp_path: Path) -> None:
+def test_pod_cgroups_with_processes_in_the_kernel_hierarchy(kernel_hierarchy: Hierarchy, tmp_path: Path) -> None:
     assert kernel_hierarchy.is_unified
     groups = PodCgroups(root=TOP, hierarchy=kernel_hierarchy)
     groups.start(cores=2, memory_bytes=1 << 30)
@@ -124,12 +124,12 @@ def test_cgroups_of_pods_with_processes_in_them(kernel_hierarchy: Hierarchy, tmp
     assert groups.parent(new_pod) == f"{TOP}/kubepods/burstable/podu"
     assert kernel_hierarchy.children(f"{TOP}/kubepods") == {"burstable", "besteffort"}
     inner = f"{groups.parent(new_pod)}/container"
-    (tmp_path / "cgroup" / inner.strip("/")).mkdir()  # as an engine does
+    (tmp_path / "cgroup" / inner.strip("/")).mkdir()  # as a container engine does
     process = subprocess.Popen(["sleep", "1000"])
     try:
         (tmp_path / "cgroup" / inner.strip("/") / "cgroup.procs").write_text(str(process.pid))
         assert kernel_hierarchy.processes(groups.parent(new_pod)) == {process.pid}
-        assert not kernel_hierarchy.remove(inner)  # it is in use
+        assert not kernel_hierarchy.remove(inner)  # a process is in it
     finally:
         process.kill()
         process.wait()
@@ -143,8 +143,8 @@ def test_available_controllers_are_delegated_to_child_cgroups(kernel_hierarchy: 
     available = (tmp_path / "cgroup" / "cgroup.controllers").read_text().split()
     kernel_hierarchy.make(f"{TOP}/a/b")
     for group in (TOP, f"{TOP}/a"):
-        handed = (tmp_path / "cgroup" / group.strip("/") / "cgroup.subtree_control").read_text().split()
-        assert set(handed) <= set(available)
+        delegated = (tmp_path / "cgroup" / group.strip("/") / "cgroup.subtree_control").read_text().split()
+        assert set(delegated) <= set(available)
     if not available:
-        pytest.skip("all controllers are with version 1")
+        pytest.skip("all controllers are used by cgroup v1")
     assert set((tmp_path / "cgroup" / TOP.strip("/") / "a" / "cgroup.controllers").read_text().split())

@@ -22,7 +22,7 @@ async def test_pods_are_spread_over_the_nodes_and_run() -> None:
         assert sorted({pod.spec.nodeName for pod in items}) == ["node-0", "node-1", "node-2"]
 
 
-async def test_a_node_that_is_switched_off_is_not_ready_until_it_comes_back() -> None:
+async def test_node_switched_off_is_not_ready_until_switched_on() -> None:
     async with cluster() as c, c.running(*CONTROLLERS), c.nodes("node-0"):
         nodes = c.client.of(Node)
         await nodes.patch("node-0", {"metadata": {"annotations": {POWER: "off"}}})
@@ -37,7 +37,7 @@ async def test_a_node_that_is_switched_off_is_not_ready_until_it_comes_back() ->
         assert (await nodes.get("node-0")).spec.taints == []
 
 
-async def test_a_node_writes_only_what_is_its_own() -> None:
+async def test_node_may_not_write_objects_of_another_node() -> None:
     async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0", "node-1"):
         await c.client.of(Pod).create(builders.pod("p", node="node-0", namespace="default"))
         await c.clock.settle()

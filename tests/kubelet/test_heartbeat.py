@@ -1,4 +1,4 @@
-"""How nodes register and keep alive, on the virtual clock."""
+"""Registration, leases and status updates of nodes on the virtual clock."""
 
 import itertools
 from collections import Counter
@@ -19,7 +19,7 @@ async def lease(c: Cluster, name: str = "node-0") -> Lease:
     return await c.client.of(Lease).get(name, LEASES)
 
 
-async def test_registration() -> None:
+async def test_registered_node_has_labels_conditions_and_addresses() -> None:
     async with cluster() as c, c.nodes("node-0"):
         node = await c.client.of(Node).get("node-0")
         labels = node.metadata.labels
@@ -62,7 +62,7 @@ async def test_the_lease_is_renewed_every_ten_seconds() -> None:
         assert [after - before for before, after in itertools.pairwise(renewals)] == [10] * 5
 
 
-async def test_a_lease_that_is_deleted_or_changed_comes_back() -> None:
+async def test_deleted_or_changed_lease_is_renewed() -> None:
     async with cluster() as c, c.nodes("node-0"):
         await c.client.of(Lease).delete("node-0", LEASES)
         await c.clock.advance(10)
@@ -75,7 +75,7 @@ async def test_a_lease_that_is_deleted_or_changed_comes_back() -> None:
         assert c.clock.now() - times.parse_time(new_lease.spec.renewTime) < 10
 
 
-async def test_the_status_is_written_every_five_minutes_or_when_somebody_changed_it() -> None:
+async def test_status_is_written_every_five_minutes_or_after_a_foreign_change() -> None:
     async with cluster() as c, c.nodes("node-0"):
         nodes = c.client.of(Node)
         version = (await nodes.get("node-0")).metadata.resourceVersion
@@ -111,6 +111,6 @@ async def test_heartbeats_are_spread_over_their_period() -> None:
         assert max(beats.values()) == 2
 
 
-def test_the_next_names() -> None:
+def test_free_node_names() -> None:
     assert free_names([], 2) == ["node-0", "node-1"]
     assert free_names(["node-0", "node-7", "big", "node-x"], 2) == ["node-8", "node-9"]

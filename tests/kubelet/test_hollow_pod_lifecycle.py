@@ -46,7 +46,7 @@ async def get(c: Cluster, name: str = "p") -> Any:
     return await c.client.of(Pod).get(name, "default")
 
 
-async def later(c: Cluster, seconds: float, name: str = "p") -> Any:
+async def get_after(c: Cluster, seconds: float, name: str = "p") -> Any:
     await c.clock.advance(seconds)
     return await get(c, name)
 
@@ -69,7 +69,7 @@ def run(test: Any, *nodes: str) -> None:
     asyncio.run(main())
 
 
-def test_runs_at_once_and_for_ever() -> None:
+def test_pod_runs_at_once_and_keeps_running() -> None:
     async def test(c: Cluster) -> None:
         pod_ = await create(c, pod())
         assert pod_.status.phase == "Running"
@@ -84,27 +84,27 @@ def test_runs_at_once_and_for_ever() -> None:
             "PodScheduled": ("True", ""),
         }
         version = pod_.metadata.resourceVersion
-        pod_ = await later(c, 3600)
+        pod_ = await get_after(c, 3600)
         assert pod_.metadata.resourceVersion == version
 
     run(test)
 
 
-def test_starts_and_gets_ready_late() -> None:
+def test_start_and_ready_delays() -> None:
     async def test(c: Cluster) -> None:
         pod_ = await create(c, pod(start="2s", ready="3s"))
         assert pod_.status.phase == "Pending"
         assert pod_.status.containerStatuses[0].state.waiting.reason == "ContainerCreating"
-        pod_ = await later(c, 2)
+        pod_ = await get_after(c, 2)
         assert pod_.status.phase == "Running"
         assert conditions(pod_)["Ready"] == ("False", "ContainersNotReady")
-        pod_ = await later(c, 3)
+        pod_ = await get_after(c, 3)
         assert conditions(pod_)["Ready"] == ("True", "")
 
     run(test)
 
 
-def test_what_ends_at_once_has_had_an_address() -> None:
+def test_pod_that_exits_at_once_has_a_pod_ip() -> None:
     async def test(c: Cluster) -> None:
         manifest = pod(run="0s")
         manifest.spec.restartPolicy = "Never"
@@ -114,13 +114,13 @@ def test_what_ends_at_once_has_had_an_address() -> None:
     run(test)
 
 
-def test_probes_wait_as_they_say() -> None:
+def test_readiness_waits_for_initial_delay_seconds() -> None:
     async def test(c: Cluster) -> None:
         manifest = pod()
         manifest.spec.containers[0].readinessProbe = Probe(initialDelaySeconds=7, tcpSocket=TCPSocketAction(port=80))
         pod_ = await create(c, manifest)
         assert conditions(pod_)["Ready"][0] == "False"
-        assert conditions(await later(c, 7))["Ready"][0] == "True"
+        assert conditions(await get_after(c, 7))["Ready"][0] == "True"
 
     run(test)
 
@@ -133,42 +133,42 @@ def test_probes_wait_as_they_say() -> None:
         ("OnFailure", "0", "Succeeded", "Completed"),
     ],
 )
-def test_ends(policy: str, code: str, phase: str, reason: str) -> None:
+def test_pod_phase_after_container_exit(policy: str, code: str, phase: str, reason: str) -> None:
     async def test(c: Cluster) -> None:
         manifest = pod(run="5s", exit_code=code)
         manifest.spec.restartPolicy = policy
         pod_ = await create(c, manifest)
         assert pod_.status.phase == "Running"
-        pod_ = await later(c, 5)
+        pod_ = await get_after(c, 5)
         assert pod_.status.phase == phase
-        ended = pod_.status.containerStatuses[0].state.terminated
-        assert (ended.exitCode, ended.reason) == (int(code), reason)
+        terminated = pod_.status.containerStatuses[0].state.terminated
+        assert (terminated.exitCode, terminated.reason) == (int(code), reason)
         assert conditions(pod_)["Ready"] == ("False", "PodCompleted" if phase == "Succeeded" else "PodFailed")
         assert conditions(pod_)["PodReadyToStartContainers"][0] == "False"
 
     run(test)
 
 
-def test_out_of_memory() -> None:
+def test_oom_killed_container() -> None:
     async def test(c: Cluster) -> None:
         manifest = pod(run="1s", reason="OOMKilled")
         manifest.spec.restartPolicy = "Never"
         await create(c, manifest)
-        ended = (await later(c, 1)).status.containerStatuses[0].state.terminated
-        assert (ended.exitCode, ended.reason) == (137, "OOMKilled")
+        terminated = (await get_after(c, 1)).status.containerStatuses[0].state.terminated
+        assert (terminated.exitCode, terminated.reason) == (137, "OOMKilled")
 
     run(test)
 
 
-def test_fails_and_backs_off() -> None:
-    """The first restart is at once, the next after 10, 20, 40 s."""
+def test_failing_container_restarts_with_back_off() -> None:
+    """The first restart is immediate, the next ones follow after 10, 20 and 40 s."""
 
     async def test(c: Cluster) -> None:
         await create(c, pod(run="1s", exit_code="1"))
-        pod_ = await later(c, 1)
+        pod_ = await get_after(c, 1)
         assert pod_.status.containerStatuses[0].restartCount == 1
         assert pod_.status.containerStatuses[0].state.running is not None
-        pod_ = await later(c, 1)
+        pod_ = await get_after(c, 1)
         status = pod_.status.containerStatuses[0]
         assert (pod_.status.phase, status.ready) == ("Running", False)
         assert status.state.waiting.reason == "CrashLoopBackOff"
@@ -176,55 +176,55 @@ def test_fails_and_backs_off() -> None:
             f"back-off 10s restarting failed container=main pod=p_default({pod_.metadata.uid})"
         )
         assert status.lastState.terminated.exitCode == 1
-        pod_ = await later(c, 9)
+        pod_ = await get_after(c, 9)
         assert pod_.status.containerStatuses[0].restartCount == 1
-        pod_ = await later(c, 1)
+        pod_ = await get_after(c, 1)
         assert pod_.status.containerStatuses[0].restartCount == 2
-        pod_ = await later(c, 1 + 19)
+        pod_ = await get_after(c, 1 + 19)
         assert "back-off 20s" in pod_.status.containerStatuses[0].state.waiting.message
-        assert (await later(c, 1)).status.containerStatuses[0].restartCount == 3
+        assert (await get_after(c, 1)).status.containerStatuses[0].restartCount == 3
         (event,) = await events(c, "BackOff")
         assert event.message == f"Back-off restarting failed container main in pod p_default({pod_.metadata.uid})"
 
     run(test)
 
 
-def test_back_off_is_forgotten_after_ten_minutes() -> None:
+def test_back_off_is_reset_after_ten_minutes() -> None:
     async def test(c: Cluster) -> None:
         await create(c, pod(run="11m", exit_code="1"))
         for restarts in range(1, 5):
-            pod_ = await later(c, 660)
+            pod_ = await get_after(c, 660)
             assert pod_.status.containerStatuses[0].restartCount == restarts
             assert pod_.status.containerStatuses[0].state.running is not None
 
     run(test)
 
 
-def test_exit_codes_in_turn() -> None:
+def test_exit_codes_are_used_in_turn() -> None:
     async def test(c: Cluster) -> None:
         manifest = pod(run="1s", exit_code="1,0")
         manifest.spec.restartPolicy = "OnFailure"
         await create(c, manifest)
-        assert (await later(c, 1)).status.phase == "Running"
-        assert (await later(c, 1)).status.phase == "Succeeded"
+        assert (await get_after(c, 1)).status.phase == "Running"
+        assert (await get_after(c, 1)).status.phase == "Succeeded"
 
     run(test)
 
 
-def test_image_that_cannot_be_pulled() -> None:
+def test_image_pull_error_and_back_off() -> None:
     async def test(c: Cluster) -> None:
         pod_ = await create(c, pod(pull_error="not found"))
         waiting = pod_.status.containerStatuses[0].state.waiting
         assert (pod_.status.phase, waiting.reason, waiting.message) == ("Pending", "ErrImagePull", "not found")
         assert conditions(pod_)["PodReadyToStartContainers"][0] == "True"
         await c.client.of(Pod).patch("p", {"metadata": {"labels": {"a": "b"}}}, "default")
-        pod_ = await later(c, 1)
+        pod_ = await get_after(c, 1)
         waiting = pod_.status.containerStatuses[0].state.waiting
         assert waiting.reason == "ImagePullBackOff"
         assert waiting.message == 'Back-off pulling image "registry.k8s.io/pause:3.10": ErrImagePull: not found'
-        pod_ = await later(c, 9)
+        pod_ = await get_after(c, 9)
         assert pod_.status.containerStatuses[0].state.waiting.reason == "ErrImagePull"
-        pod_ = await later(c, 10)
+        pod_ = await get_after(c, 10)
         assert pod_.status.containerStatuses[0].state.waiting.reason == "ImagePullBackOff"
         assert [event.message for event in await events(c, "Failed")] == [
             'Failed to pull image "registry.k8s.io/pause:3.10": not found',
@@ -248,14 +248,14 @@ def test_init_containers_and_sidecars_in_order() -> None:
         assert side.state.waiting.reason == "PodInitializing"
         assert conditions(pod_)["Initialized"] == ("False", "ContainersNotInitialized")
         assert pod_.status.phase == "Pending"
-        pod_ = await later(c, 2)
+        pod_ = await get_after(c, 2)
         first, side = pod_.status.initContainerStatuses
         assert first.ready
         assert first.state.terminated.exitCode == 0
         assert side.started
         assert side.ready
         assert pod_.status.phase == "Running"
-        pod_ = await later(c, 5)
+        pod_ = await get_after(c, 5)
         assert pod_.status.phase == "Succeeded"
         assert pod_.status.initContainerStatuses[1].state.terminated is not None
 
@@ -278,7 +278,7 @@ def test_graceful_deletion() -> None:
     async def test(c: Cluster) -> None:
         await create(c, pod(stop="10s"))
         await c.client.of(Pod).delete("p", "default")
-        pod_ = await later(c, 9)
+        pod_ = await get_after(c, 9)
         assert (pod_.status.phase, pod_.metadata.deletionGracePeriodSeconds) == ("Running", 30)
         await c.clock.advance(1)
         with pytest.raises(errors.NotFound):
@@ -289,14 +289,14 @@ def test_graceful_deletion() -> None:
     run(test)
 
 
-def test_killed_after_the_grace() -> None:
+def test_container_is_killed_after_the_grace_period() -> None:
     async def test(c: Cluster) -> None:
         manifest = pod(stop="forever")
         manifest.metadata.finalizers = ["example.com/wait"]
         await create(c, manifest)
         await c.client.of(Pod).delete("p", "default", options=Delete(grace_period_s=5))
-        assert (await later(c, 4)).status.phase == "Running"
-        pod_ = await later(c, 1)
+        assert (await get_after(c, 4)).status.phase == "Running"
+        pod_ = await get_after(c, 1)
         assert pod_.status.phase == "Failed"
         assert pod_.status.containerStatuses[0].state.terminated.exitCode == 137
         assert pod_.metadata.deletionGracePeriodSeconds == 0
@@ -304,7 +304,7 @@ def test_killed_after_the_grace() -> None:
     run(test)
 
 
-def test_removed_by_force() -> None:
+def test_force_deletion_removes_the_pod_at_once() -> None:
     async def test(c: Cluster) -> None:
         first = await create(c, pod(stop="forever"))
         await c.client.of(Pod).delete("p", "default", options=Delete(grace_period_s=0))
@@ -323,8 +323,8 @@ def test_active_deadline() -> None:
         manifest = pod()
         manifest.spec.activeDeadlineSeconds = 30
         await create(c, manifest)
-        assert (await later(c, 29)).status.phase == "Running"
-        pod_ = await later(c, 1)
+        assert (await get_after(c, 29)).status.phase == "Running"
+        pod_ = await get_after(c, 1)
         assert (pod_.status.phase, pod_.status.reason) == ("Failed", "DeadlineExceeded")
         assert pod_.status.message == "Pod was active on the node longer than the specified deadline"
 
@@ -340,12 +340,12 @@ def test_readiness_gates() -> None:
         assert conditions(pod_)["ContainersReady"] == ("True", "")
         patch = {"status": {"conditions": [{"type": "example.com/lb", "status": "True"}]}}
         await c.client.of(Pod).patch("p", patch, "default", subresource="status")
-        assert conditions(await later(c, 0))["Ready"] == ("True", "")
+        assert conditions(await get_after(c, 0))["Ready"] == ("True", "")
 
     run(test)
 
 
-def test_too_much_for_the_node() -> None:
+def test_pod_that_exceeds_allocatable_is_rejected() -> None:
     async def test(c: Cluster) -> None:
         manifest = pod()
         manifest.spec.containers[0].resources = ResourceRequirements(requests={"cpu": "33"})
@@ -360,7 +360,7 @@ def test_too_much_for_the_node() -> None:
     run(test)
 
 
-def test_addresses_are_unique_and_of_the_nodes_range() -> None:
+def test_pod_ips_are_unique_and_within_the_pod_cidr() -> None:
     async def test(c: Cluster) -> None:
         await c.client.of(Node).patch("node-1", {"spec": {"podCIDR": "10.1.2.0/24", "podCIDRs": ["10.1.2.0/24"]}})
         await c.clock.settle()
@@ -371,7 +371,7 @@ def test_addresses_are_unique_and_of_the_nodes_range() -> None:
     run(test, "node-0", "node-1")
 
 
-def test_a_node_that_is_switched_off_says_nothing_and_restarts_its_pods_when_it_comes_back() -> None:
+def test_node_writes_nothing_while_switched_off_and_removes_deleted_pods_later() -> None:
     async def test(c: Cluster) -> None:
         await create(c, pod())
         nodes = c.client.of(Node)
@@ -397,7 +397,7 @@ def test_containers_are_restarted_after_a_reboot() -> None:
         await nodes.patch("node-0", {"metadata": {"annotations": {POWER: "off"}}})
         await c.clock.advance(100)
         await nodes.patch("node-0", {"metadata": {"annotations": {POWER: None}}})
-        pod_ = await later(c, 20)
+        pod_ = await get_after(c, 20)
         status = pod_.status.containerStatuses[0]
         assert (pod_.status.phase, status.restartCount, status.ready) == ("Running", 1, True)
         assert status.lastState.terminated.exitCode == 255
@@ -405,18 +405,18 @@ def test_containers_are_restarted_after_a_reboot() -> None:
     run(test)
 
 
-async def test_another_process_goes_on_with_what_ran() -> None:
+async def test_restarted_fleet_continues_running_pods() -> None:
     async with cluster() as c, c.running(ACCOUNTS):
         async with c.nodes("node-0"):
             before = await create(c, pod(run="100s"))
             await c.clock.advance(50)
         async with c.nodes("node-0"):
-            pod_ = await later(c, 49)
+            pod_ = await get_after(c, 49)
             assert pod_.status == before.status
-            assert (await later(c, 1)).status.containerStatuses[0].restartCount == 1
+            assert (await get_after(c, 1)).status.containerStatuses[0].restartCount == 1
 
 
-def test_a_node_made_by_anybody() -> None:
+def test_node_created_through_the_api_becomes_ready_and_runs_pods() -> None:
     async def test(c: Cluster) -> None:
         manifest = hollow_node("big", labels={"zone": "a"}, capacity={"cpu": "128"})
         await c.client.of(Node).create(manifest)
@@ -435,14 +435,14 @@ def test_a_node_made_by_anybody() -> None:
     run(test)
 
 
-def test_deleted_before_it_ran() -> None:
+def test_pod_deleted_during_init_fails() -> None:
     async def test(c: Cluster) -> None:
         manifest = pod(start="1m", **{"run.first": "forever"})
         manifest.metadata.finalizers = ["example.com/wait"]
         manifest.spec.initContainers = [Container(name="first", image="i")]
         await create(c, manifest)
         await c.client.of(Pod).delete("p", "default")
-        pod_ = await later(c, 30)
+        pod_ = await get_after(c, 30)
         assert pod_.status.phase == "Failed"
         assert pod_.status.initContainerStatuses[0].state.terminated.exitCode == 143
         assert pod_.status.containerStatuses[0].state.waiting.reason == "PodInitializing"
@@ -450,15 +450,15 @@ def test_deleted_before_it_ran() -> None:
     run(test)
 
 
-async def test_nothing_goes_back_whatever_happens() -> None:
-    """A hundred pods that start late, fail, end and are deleted while nodes come and go."""
+async def test_phases_and_restart_counts_of_random_pods_never_regress() -> None:
+    """Pods start late, fail, end and are deleted while nodes are switched off and on."""
 
     random = Random(7)
     known: dict[str, Pod] = {}
     faults: list[str] = []
     async with cluster() as c, c.running(ACCOUNTS), c.nodes(*NODES):
         informers = InformerFactory(client=c.client)
-        informers.of(Pod).subscribe(lambda old, new: faults.extend(course_errors(known, new)))
+        informers.of(Pod).subscribe(lambda old, new: faults.extend(regressions(known, new)))
         async with informers:
             await informers.wait_synced()
             for number in range(60):
@@ -498,9 +498,9 @@ def random_pod(random: Random, number: int) -> Pod:
     return manifest
 
 
-def course_errors(known: dict[str, Pod], new: Pod | None) -> Iterator[str]:
-    """How the pod has gone back since it was last seen. Only one with init containers may be pending again: its machine
-    was switched off, and they have their turn anew."""
+def regressions(known: dict[str, Pod], new: Pod | None) -> Iterator[str]:
+    """Yield regressions of the pod since its last update. Only a pod with init containers may become pending again:
+    they run again after its node was switched off."""
     old = known.get(new.metadata.uid) if new is not None else None
     if new is None or old is None:
         if new is not None:
@@ -513,7 +513,7 @@ def course_errors(known: dict[str, Pod], new: Pod | None) -> Iterator[str]:
     if ORDER[after.phase] < ORDER[before.phase] and not new.spec.initContainers:
         yield f"{name}: {before.phase} became {after.phase}: {before.containerStatuses} {after.containerStatuses}"
     if before.startTime not in (None, after.startTime):
-        yield f"{name}: began at {before.startTime}, then at {after.startTime}"
+        yield f"{name}: startTime changed from {before.startTime} to {after.startTime}"
     counts = {status.name: status.restartCount for status in before.containerStatuses}
     for status in after.containerStatuses:
         if status.restartCount < counts.get(status.name, 0):

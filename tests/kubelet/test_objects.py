@@ -1,4 +1,4 @@
-"""What pods refer to is followed for as long as they do."""
+"""Config maps and secrets of pods, which are watched while pods refer to them."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ async def read(objects: PodObjects) -> str:
 
 
 @pytest.mark.parametrize("immutable", [False, True])
-async def test_what_cannot_change_is_not_watched(immutable: bool) -> None:
+async def test_immutable_config_map_is_not_watched(immutable: bool) -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
         maps = cluster.client.of(ConfigMap)
         await maps.create(config_map("1", immutable=immutable))

@@ -1,4 +1,4 @@
-"""What is to be done for a pod: a table."""
+"""The actions that the kubelet computes for a pod."""
 
 from typing import Any
 
@@ -27,9 +27,9 @@ def pod(policy: str = "Always", *, inits: str = "", sidecars: str = "") -> Pod:
     return Pod(spec=PodSpec(restartPolicy=policy, initContainers=first, containers=containers))
 
 
-def actions(which: Pod, *reports: ContainerReport, **known: Any) -> tuple[bool, list[str], bool]:
+def actions(manifest: Pod, *reports: ContainerReport, **known: Any) -> tuple[bool, list[str], bool]:
     known = {"is_sandbox_ready": True, "sandboxes": 1} | known
-    actions_ = compute_pod_actions(which, PodReport(containers=reports, **known))
+    actions_ = compute_pod_actions(manifest, PodReport(containers=reports, **known))
     return actions_.needs_sandbox, [container.name for container in actions_.start], actions_.kill_pod
 
 
@@ -38,7 +38,7 @@ LOST: dict[str, Any] = {"is_sandbox_ready": False, "sandboxes": 1}
 
 
 @pytest.mark.parametrize(
-    ("which", "reports", "known", "expected"),
+    ("manifest", "reports", "known", "expected"),
     [
         (pod(), [], NEW, (True, ["main", "other"], False)),
         (pod(inits="a b"), [], NEW, (True, ["a"], False)),
@@ -86,34 +86,39 @@ LOST: dict[str, Any] = {"is_sandbox_ready": False, "sandboxes": 1}
         ),
     ],
 )
-def test_actions(
-    which: Pod, reports: list[ContainerReport], known: dict[str, Any], expected: tuple[bool, list[str], bool]
+def test_compute_pod_actions(
+    manifest: Pod, reports: list[ContainerReport], known: dict[str, Any], expected: tuple[bool, list[str], bool]
 ) -> None:
-    assert actions(which, *reports, **known) == expected
+    assert actions(manifest, *reports, **known) == expected
 
 
-def test_a_containers_own_rules_count_most() -> None:
-    which = pod("Never")
-    assert which.spec.containers is not None
+def test_restart_policy_rules_of_a_container_override_the_pod_policy() -> None:
+    manifest = pod("Never")
+    assert manifest.spec.containers is not None
     codes = ContainerRestartRuleOnExitCodes(operator="In", values=[42])
-    which.spec.containers[0].restartPolicy = "Never"
-    which.spec.containers[0].restartPolicyRules = [ContainerRestartRule(action="Restart", exitCodes=codes)]
+    manifest.spec.containers[0].restartPolicy = "Never"
+    manifest.spec.containers[0].restartPolicyRules = [ContainerRestartRule(action="Restart", exitCodes=codes)]
     other = container_report("other")
-    assert actions(which, container_report("main", EXITED, 42), other) == (False, ["main"], False)
-    assert actions(which, container_report("main", EXITED, 1), other) == (False, [], False)
+    assert actions(manifest, container_report("main", EXITED, 42), other) == (False, ["main"], False)
+    assert actions(manifest, container_report("main", EXITED, 1), other) == (False, [], False)
 
 
 def test_ephemeral_containers_start_once() -> None:
-    which = pod()
-    which.spec.ephemeralContainers = [EphemeralContainer(name="d"), EphemeralContainer(name="e")]
-    left = ephemeral_to_start(which, PodReport(containers=[container_report("d", EXITED, 1)]))
-    assert [container.name for container in left] == ["e"]
+    manifest = pod()
+    manifest.spec.ephemeralContainers = [EphemeralContainer(name="d"), EphemeralContainer(name="e")]
+    remaining = ephemeral_to_start(manifest, PodReport(containers=[container_report("d", EXITED, 1)]))
+    assert [container.name for container in remaining] == ["e"]
 
 
-def test_sidecars_stop_last_and_from_the_last() -> None:
-    which = pod(sidecars="s t")
-    every = [container_report("s"), container_report("t"), container_report("main"), container_report("other", EXITED)]
-    assert stop_order(which, PodReport(containers=every)) == ["main"]
-    assert stop_order(which, PodReport(containers=[*every[:2], container_report("main", EXITED)])) == ["t"]
-    assert stop_order(which, PodReport(containers=[container_report("s"), container_report("t", EXITED)])) == ["s"]
-    assert stop_order(which, PodReport(containers=[container_report("s", EXITED)])) == []
+def test_sidecars_stop_last_in_reverse_order() -> None:
+    manifest = pod(sidecars="s t")
+    reports = [
+        container_report("s"),
+        container_report("t"),
+        container_report("main"),
+        container_report("other", EXITED),
+    ]
+    assert stop_order(manifest, PodReport(containers=reports)) == ["main"]
+    assert stop_order(manifest, PodReport(containers=[*reports[:2], container_report("main", EXITED)])) == ["t"]
+    assert stop_order(manifest, PodReport(containers=[container_report("s"), container_report("t", EXITED)])) == ["s"]
+    assert stop_order(manifest, PodReport(containers=[container_report("s", EXITED)])) == []

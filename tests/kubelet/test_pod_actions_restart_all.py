@@ -1,4 +1,4 @@
-"""A container whose end has all containers of its pod begin anew, where they are."""
+"""The restart rule RestartAllContainers: an exit of one container restarts all containers of its pod in place."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ RULES = [
 ]
 
 
-def pod(**notes: str) -> Pod:
+def pod(**annotations: str) -> Pod:
     watcher = {"name": "watcher", "image": "i", "restartPolicy": "Never", "restartPolicyRules": RULES}
     spec = {
         "nodeName": "node-0",
@@ -23,17 +23,21 @@ def pod(**notes: str) -> Pod:
         "initContainers": [{"name": "first", "image": "i"}],
         "containers": [watcher, {"name": "main", "image": "i"}],
     }
-    meta = {"name": "p", "namespace": "default", "annotations": {f"hollow.sampan.dev/{k}": v for k, v in notes.items()}}
+    meta = {
+        "name": "p",
+        "namespace": "default",
+        "annotations": {f"hollow.sampan.dev/{k}": v for k, v in annotations.items()},
+    }
     return json.from_value({"metadata": meta, "spec": spec}, Pod)
 
 
-def ended(code: int) -> PodReport:
+def report_of_exit(code: int) -> PodReport:
     return PodReport(containers=[ContainerReport("watcher", "id", contract.EXITED, 0, "i", "i", exit_code=code)])
 
 
-def test_which_end_is_one() -> None:
+def test_only_matching_exit_codes_restart_all_containers() -> None:
     assert may_restart_all(pod().spec)
-    assert [restarts_all(pod().spec, ended(code)) for code in (0, 3, 42)] == [False, False, True]
+    assert [restarts_all(pod().spec, report_of_exit(code)) for code in (0, 3, 42)] == [False, False, True]
 
 
 def status_of(status: Any, name: str) -> Any:
@@ -42,7 +46,7 @@ def status_of(status: Any, name: str) -> Any:
     )
 
 
-async def test_all_begin_anew_where_they_are() -> None:
+async def test_all_containers_restart_in_place() -> None:
     async def later(c: Cluster, seconds: float) -> Any:
         await c.clock.advance(seconds)
         return (await c.client.of(Pod).get("p", "default")).status
@@ -50,12 +54,12 @@ async def test_all_begin_anew_where_they_are() -> None:
     async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
         node = await c.client.of(Node).get("node-0")
         assert "RestartAllContainersOnContainerExits" in node.status.declaredFeatures
-        notes = {"run.watcher": "10s", "exit-code.watcher": "42,0", "stop.main": "2s", "run.main": "1h"}
-        await c.client.of(Pod).create(json.from_value(json.to_value(pod(**notes)), Pod))
+        annotations = {"run.watcher": "10s", "exit-code.watcher": "42,0", "stop.main": "2s", "run.main": "1h"}
+        await c.client.of(Pod).create(json.from_value(json.to_value(pod(**annotations)), Pod))
         status = await later(c, 5)
         assert (status.phase, status_of(status, "main").restartCount) == ("Running", 0)
         address = status.podIP
-        status = await later(c, 6)  # it has no grace
+        status = await later(c, 6)  # containers have no grace period
         conditions = {condition.type: (condition.status, condition.reason) for condition in status.conditions}
         assert conditions["AllContainersRestarting"] == ("False", "")
         assert (status.phase, status.podIP) == ("Running", address)
@@ -67,12 +71,12 @@ async def test_all_begin_anew_where_they_are() -> None:
         assert (status.phase, status_of(status, "main").restartCount) == ("Running", 1)
 
 
-async def test_no_pause_between_rounds() -> None:
-    """What was removed has not failed: whoever does it again and again is not made to wait."""
+async def test_repeated_restarts_of_all_containers_have_no_back_off() -> None:
+    """Containers that this rule restarts have not failed, so no back-off applies."""
 
     async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
-        notes = {"run.watcher": "2s", "exit-code.watcher": "42,42,42,42,0", "stop.main": "5s", "run.main": "1h"}
-        await c.client.of(Pod).create(json.from_value(json.to_value(pod(**notes)), Pod))
+        annotations = {"run.watcher": "2s", "exit-code.watcher": "42,42,42,42,0", "stop.main": "5s", "run.main": "1h"}
+        await c.client.of(Pod).create(json.from_value(json.to_value(pod(**annotations)), Pod))
         for _ in range(6):
             await c.clock.advance(5)
         status = (await c.client.of(Pod).get("p", "default")).status

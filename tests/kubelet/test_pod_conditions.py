@@ -1,4 +1,4 @@
-"""The phase of a pod by what its containers do: a table."""
+"""The phase of a pod by the states of its containers."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ RUNNING, WAITING = "running", "waiting"
 
 
 def status(name: str, message: str) -> ContainerStatus:
-    """`running`, `waiting`, `3` for ended so, `~3` for ended so and waiting to be started again."""
+    """Return a status: `running`, `waiting`, `3` for exit code 3, `~3` for waiting after exit code 3."""
     status = ContainerStatus(name=name, state=state(message))
     if message.startswith("~"):
         status.lastState = state(message[1:])
@@ -76,7 +76,7 @@ def phase(
         ("Never", ["0", RUNNING], "Running"),
     ],
 )
-def test_of_containers(policy: str, mains: list[str], expected: str) -> None:
+def test_pod_phase_by_containers(policy: str, mains: list[str], expected: str) -> None:
     assert phase(policy, mains) == expected
 
 
@@ -95,12 +95,12 @@ def test_of_containers(policy: str, mains: list[str], expected: str) -> None:
         ("Never", [], ["143"], ["2"], "Failed"),
     ],
 )
-def test_with_init_containers(
+def test_pod_phase_by_init_containers_and_sidecars(
     policy: str, inits: list[str], sidecars: list[str], mains: list[str], expected: str
 ) -> None:
     assert phase(policy, mains, inits, sidecars) == expected
 
 
 @pytest.mark.parametrize(("mains", "expected"), [(["0"], "Succeeded"), (["143"], "Failed"), (["0", "1"], "Failed")])
-def test_of_a_pod_that_is_being_deleted(mains: list[str], expected: str) -> None:
+def test_pod_phase_of_a_terminated_pod(mains: list[str], expected: str) -> None:
     assert phase("Always", mains, is_terminal=True) == expected

@@ -1,4 +1,4 @@
-"""The status of a pod: what is said of it, and that it never goes back."""
+"""The status of a pod, and that it never regresses."""
 
 from typing import Any
 
@@ -53,15 +53,15 @@ def condition_of(status: PodStatus, type: str) -> tuple[str, str, str]:
     )
 
 
-def test_whom_containers_run_as() -> None:
-    with_user, untold = status_of(pod(), report(user=ContainerUser(1, 2, (2, 3)))), status_of(pod(), report())
+def test_container_user_is_reported() -> None:
+    with_user, without_user = status_of(pod(), report(user=ContainerUser(1, 2, (2, 3)))), status_of(pod(), report())
     user = with_user.containerStatuses[0].user
     assert user is not None
     assert user.linux == LinuxContainerUser(uid=1, gid=2, supplementalGroups=[2, 3])
-    assert untold.containerStatuses[0].user is None
+    assert without_user.containerStatuses[0].user is None
 
 
-def test_of_a_pod_that_runs() -> None:
+def test_status_of_a_running_pod() -> None:
     status = status_of(pod(), report())
     assert (status.phase, status.podIP, status.hostIP, status.qosClass) == (
         "Running",
@@ -88,12 +88,12 @@ def test_of_a_pod_that_runs() -> None:
     ],
     ids=["not ready", "ready"],
 )
-def test_ready(report_: ContainerReport, expected: tuple[str, str, str]) -> None:
+def test_ready_conditions(report_: ContainerReport, expected: tuple[str, str, str]) -> None:
     status = status_of(pod(), report_)
     assert condition_of(status, "Ready") == condition_of(status, "ContainersReady") == expected
 
 
-def test_before_anything_is_there() -> None:
+def test_status_before_the_sandbox_exists() -> None:
     status = status_of(pod(), has_sandbox=False)
     assert status.phase == "Pending"
     assert condition_of(status, "PodReadyToStartContainers")[0] == "False"
@@ -102,7 +102,7 @@ def test_before_anything_is_there() -> None:
     assert (status.containerStatuses[0].ready, status.containerStatuses[0].started) == (False, False)
 
 
-def test_init_containers() -> None:
+def test_initialized_condition() -> None:
     pod_ = pod(initContainers=[Container(name="first"), Container(name="side", restartPolicy="Always")])
     status = status_of(pod_, report("first"))
     assert condition_of(status, "Initialized") == (
@@ -128,7 +128,7 @@ def test_readiness_gates() -> None:
     assert status.conditions[0].type == "a/c"
 
 
-def test_conditions_keep_their_time_while_they_stay() -> None:
+def test_unchanged_conditions_keep_their_transition_time() -> None:
     first = status_of(pod(), report(is_ready=False))
     later = pod()
     later.status = first
@@ -139,12 +139,12 @@ def test_conditions_keep_their_time_while_they_stay() -> None:
     assert times["Ready"] == "2026-01-01T00:01:00Z"
 
 
-def test_host_network() -> None:
+def test_host_network_pod_has_the_host_ip() -> None:
     status = status_of(pod(hostNetwork=True), report())
     assert (status.podIP, status.podIPs[0].ip) == ("192.0.2.1", "192.0.2.1")
 
 
-def test_waiting_for_the_next_start() -> None:
+def test_waiting_container_keeps_its_last_state() -> None:
     ended = report(state=EXITED, exit_code=1, reason="Error", finished_at=NOW, attempt=4)
     status = status_of(pod(), ended, waiting={"main": ("CrashLoopBackOff", "back-off")}).containerStatuses[0]
     assert status.state.waiting is not None
@@ -153,7 +153,7 @@ def test_waiting_for_the_next_start() -> None:
     assert status.lastState.terminated.exitCode == 1
 
 
-def test_a_container_says_what_it_mounts_and_has() -> None:
+def test_container_status_has_resources_and_volume_mounts() -> None:
     needs = ResourceRequirements(requests={"cpu": "1"}, limits={"cpu": "1"})
     mounts = [VolumeMount(name="v", mountPath="/v", readOnly=True)]
     container = Container(
@@ -164,7 +164,7 @@ def test_a_container_says_what_it_mounts_and_has() -> None:
     assert status.volumeMounts[0].recursiveReadOnly == "Disabled"
 
 
-def test_ephemeral_containers_count_for_nothing() -> None:
+def test_ephemeral_containers_do_not_affect_phase_and_readiness() -> None:
     pod_ = pod(ephemeralContainers=[EphemeralContainer(name="debug", image="i")])
     status = status_of(pod_, report(), report("debug", EXITED, exit_code=1))
     assert status.phase == "Running"
@@ -172,7 +172,7 @@ def test_ephemeral_containers_count_for_nothing() -> None:
     assert condition_of(status, "Ready")[0] == "True"
 
 
-def test_a_failure_waits_until_nothing_runs() -> None:
+def test_failed_phase_waits_until_no_container_runs() -> None:
     failure = PodFailure(reason="DeadlineExceeded", message="late")
     running = status_of(pod(), report(), failure=failure)
     assert (running.phase, running.reason) == ("Failed", "DeadlineExceeded")
@@ -182,14 +182,14 @@ def test_a_failure_waits_until_nothing_runs() -> None:
     assert merge_statuses(old, running, may_run=False).reason == "DeadlineExceeded"
 
 
-# -- never back ------------------------------------------------------------------------------------------------------
+# -- regressions ------------------------------------------------------------------------------------------------------
 
 states = st.sampled_from([None, CREATED, RUNNING, EXITED])
 
 
 @st.composite
 def steps(draw: st.DrawFn) -> list[tuple[PodReport, bool, PodFailure | None]]:
-    """Whatever a runtime may report, in any order."""
+    """Generate reports of a runtime in any order."""
     drawn = []
     for _ in range(draw(st.integers(1, 8))):
         reports = [
@@ -204,11 +204,13 @@ def steps(draw: st.DrawFn) -> list[tuple[PodReport, bool, PodFailure | None]]:
 
 
 @given(steps(), st.sampled_from(["Always", "OnFailure", "Never"]))
-def test_a_status_never_goes_back(course: list[tuple[PodReport, bool, PodFailure | None]], policy: str) -> None:
+def test_terminal_phase_never_changes(
+    drawn_steps: list[tuple[PodReport, bool, PodFailure | None]], policy: str
+) -> None:
     inits = [Container(name="first"), Container(name="side", restartPolicy="Always")]
     pod_ = pod(restartPolicy=policy, initContainers=inits, containers=[Container(name="main"), Container(name="other")])
     old = pod_.status
-    for known, is_terminal, failure in course:
+    for known, is_terminal, failure in drawn_steps:
         facts = StatusInputs(report=known, old=old, is_terminal=is_terminal, failure=failure)
         new = merge_statuses(old, generate_status(pod_, facts, NOW), may_run=may_run(known))
         if old.phase in TERMINAL:

@@ -18,24 +18,24 @@ from sampan.kubelet.records import (
     PodSyncState,
 )
 
-NOBODY: Any = None
+UNUSED: Any = None
 PAIRS = [(before, after) for before in PodSyncState for after in PodSyncState]
 
 
 def record(state: PodSyncState = PodSyncState.NEW, *, uid: str = "u") -> PodRecord:
     pod = json.from_value({"metadata": {"name": "p", "uid": uid}, "spec": {"containers": [{"name": "c"}]}}, Pod)
-    node = NodeRecord(name="n", client=NOBODY, runtime=NOBODY, machine=NOBODY, api_node=NOBODY)
+    node = NodeRecord(name="n", client=UNUSED, runtime=UNUSED, machine=UNUSED, api_node=UNUSED)
     pod_record = PodRecord(node=node, pod=pod)
     pod_record.state = state
     return pod_record
 
 
-def test_every_state_has_its_row() -> None:
+def test_every_state_has_transitions() -> None:
     assert set(TRANSITIONS) == set(PodSyncState)
 
 
 @pytest.mark.parametrize(("before", "after"), PAIRS, ids=lambda state: state.value)
-def test_a_record_changes_only_along_the_table(before: PodSyncState, after: PodSyncState) -> None:
+def test_illegal_transitions_are_rejected(before: PodSyncState, after: PodSyncState) -> None:
     pod_record = record(before)
     if after is before or after in TRANSITIONS[before]:
         pod_record.move_to(after)
@@ -46,7 +46,7 @@ def test_a_record_changes_only_along_the_table(before: PodSyncState, after: PodS
         assert pod_record.state is before
 
 
-def test_a_state_never_comes_back() -> None:
+def test_transitions_have_no_cycles() -> None:
     """No state can be reached from itself, so every pod comes to an end after finitely many changes."""
     for state in PodSyncState:
         reachable, queue = set[PodSyncState](), list(TRANSITIONS[state])
@@ -64,12 +64,12 @@ def test_every_state_can_be_reached_and_left() -> None:
     assert [state for state, states in TRANSITIONS.items() if not states] == [PodSyncState.REMOVED]
 
 
-def test_a_pod_that_should_run_has_not_ended() -> None:
+def test_active_and_ended_states_are_disjoint() -> None:
     assert not ACTIVE & ENDED
     assert set(PodSyncState) - ACTIVE - ENDED == {PodSyncState.TERMINATING}
 
 
-def test_requests_count_once() -> None:
+def test_requests_are_counted_and_freed_once() -> None:
     pod_record = record()
     pod_record.count({"cpu": 500})
     assert (pod_record.node.used, pod_record.node.pods) == ({"cpu": 500}, {"u"})
@@ -78,9 +78,9 @@ def test_requests_count_once() -> None:
     assert (pod_record.node.used, pod_record.node.pods) == ({"cpu": 0}, set())
 
 
-async def test_an_interruption_wakes_what_waits() -> None:
+async def test_interrupt_sets_the_interruption_event() -> None:
     progress = record().progress
-    progress.interrupt()  # Nothing waits.
+    progress.interrupt()  # There is no event to set.
     progress.interruption = asyncio.Event()
     progress.interrupt()
     await progress.interruption.wait()

@@ -1,4 +1,4 @@
-"""A patch makes of one status another, and nothing else."""
+"""Patches that change one pod status to another."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ def condition(type: str, status: str = "True", **fields: Any) -> PodCondition:
     return PodCondition(type=type, status=status, lastTransitionTime="2026-01-01T00:00:00Z", **fields)
 
 
-def test_nothing_to_say() -> None:
+def test_equal_statuses_give_an_empty_patch() -> None:
     assert status_patch(PodStatus(phase="Running"), PodStatus(phase="Running")) == {}
 
 
@@ -23,7 +23,7 @@ def test_removed_fields_become_null() -> None:
     assert "phase" not in patch
 
 
-def test_only_conditions_that_changed_in_their_order() -> None:
+def test_patch_has_only_changed_conditions_in_order() -> None:
     old = PodStatus(conditions=[condition("A"), condition("B", "False")])
     new = PodStatus(conditions=[condition("A"), condition("C"), condition("B")])
     patch = status_patch(old, new)
@@ -31,12 +31,12 @@ def test_only_conditions_that_changed_in_their_order() -> None:
     assert patch["$setElementOrder/conditions"] == [{"type": "A"}, {"type": "C"}, {"type": "B"}]
 
 
-def test_addresses_that_are_gone() -> None:
+def test_removed_pod_ips_are_deleted_by_the_patch() -> None:
     patch = status_patch(PodStatus(podIPs=[PodIP(ip="10.0.0.1")]), PodStatus(podIPs=[PodIP(ip="10.0.0.2")]))
     assert patch == {"podIPs": [{"ip": "10.0.0.2"}, {"$patch": "delete", "ip": "10.0.0.1"}]}
 
 
-def test_what_others_say_is_left_alone() -> None:
+def test_resource_claim_statuses_are_not_patched() -> None:
     old = PodStatus(phase="Pending")
     old.resourceClaimStatuses = ["whatever"]  # type: ignore[list-item]
     assert status_patch(old, PodStatus(phase="Running")) == {"phase": "Running"}

@@ -1,4 +1,4 @@
-"""What tests of operators use to see a cluster from outside: plain HTTPS requests with JSON."""
+"""The API client of the operator tests: plain HTTPS requests with JSON."""
 
 from __future__ import annotations
 

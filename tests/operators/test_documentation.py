@@ -1,4 +1,4 @@
-"""The example in docs/test-an-operator.md does what it says."""
+"""The example in docs/test-an-operator.md."""
 
 import os
 import re
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 
-def test_the_example_passes(repository: Path, tmp_path: Path) -> None:
+def test_example_of_the_operator_page_passes(repository: Path, tmp_path: Path) -> None:
     text = (repository / "docs/test-an-operator.md").read_text()
     operator, test = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (tmp_path / "greeter.py").write_text(operator)

@@ -35,11 +35,11 @@ def run_suite(suite: Path, *words: str, **environment: str) -> str:
     return completed.stdout
 
 
-def test_the_whole_suite_passes_with_controllers(suite: Path) -> None:
+def test_envtest_suite_passes_with_controllers(suite: Path) -> None:
     output = run_suite(suite, SAMPAN_ENVTEST_CONTROLLERS="*")
     assert "9 Passed | 0 Failed | 0 Pending | 0 Skipped" in output
 
 
-def test_without_controllers_it_is_the_envtest_that_go_projects_know(suite: Path) -> None:
+def test_guestbook_specs_pass_without_controllers(suite: Path) -> None:
     output = run_suite(suite, "-ginkgo.focus", "Guestbook", SAMPAN_ENVTEST_CONTROLLERS="")
     assert "5 Passed | 0 Failed | 0 Pending | 4 Skipped" in output

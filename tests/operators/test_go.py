@@ -1,5 +1,4 @@
-"""An operator in Go with controller-runtime: two replicas, webhooks with a CA of their own, and only the rights that
-they need."""
+"""An operator in Go with controller-runtime: two replicas, webhooks with a CA of their own, and least privileges."""
 
 import base64
 import http.client
@@ -104,7 +103,7 @@ def api(cluster: Cluster) -> Api:
 
 @pytest.fixture(scope="module", autouse=True)
 def replicas(cluster: Cluster, api: Api, program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
-    """Two replicas. The first one is the leader; the webhooks are those of the second one."""
+    """Two replicas of the operator. The first replica is the leader; the second replica serves the webhooks."""
     directory = tmp_path_factory.mktemp("go")
     bundle = base64.b64encode(write_webhook_certificates(directory)).decode()
     webhook_ports, probe_ports = free_ports(2), free_ports(2)
@@ -177,7 +176,7 @@ def test_a_shop_becomes_ready(api: Api, shops: str, namespace: str) -> None:
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("Shop", created["metadata"]["uid"], True)
 
 
-def test_a_change_reaches_the_deployment_and_keeps_fields_of_others(api: Api, shops: str, namespace: str) -> None:
+def test_operator_restores_replicas_and_keeps_fields_of_another_manager(api: Api, shops: str, namespace: str) -> None:
     deployment = f"/apis/apps/v1/namespaces/{namespace}/deployments/corner"
     api.create(shops, shop(replicas=1))
     api.wait_for(deployment)
@@ -213,7 +212,7 @@ def test_deletion_runs_the_finalizer_and_collects_the_dependents(api: Api, shops
     api.wait_for(pods, lambda page: not page["items"])
 
 
-def test_an_index_leads_from_a_config_map_to_its_shops(api: Api, shops: str, namespace: str) -> None:
+def test_config_map_change_reconciles_the_shops_that_use_it(api: Api, shops: str, namespace: str) -> None:
     config_maps = f"/api/v1/namespaces/{namespace}/configmaps"
     labels = {"watched": "yes"}
     api.create(config_maps, {"metadata": {"name": "prices", "labels": labels}, "data": {"version": "1"}})
@@ -223,7 +222,7 @@ def test_an_index_leads_from_a_config_map_to_its_shops(api: Api, shops: str, nam
     api.wait_for(f"{shops}/corner", lambda value: value["status"]["configVersion"] == "2")
 
 
-def test_events_are_in_both_groups(api: Api, shops: str, namespace: str) -> None:
+def test_event_is_served_by_both_event_api_groups(api: Api, shops: str, namespace: str) -> None:
     created = api.create(shops, shop(replicas=0))
     events = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
     event = api.wait_for_item(events, lambda value: value["reason"] == "Opened")

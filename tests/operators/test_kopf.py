@@ -1,4 +1,4 @@
-"""A kopf operator with a custom resource, admission webhooks, timers and finalizers, with the rights that it needs."""
+"""A kopf operator with a custom resource, admission webhooks, timers and finalizers, and with least privileges."""
 
 import sys
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ def api(sampan_cluster: Cluster) -> Api:
 
 @pytest.fixture(scope="module", autouse=True)
 def operator(sampan_cluster: Cluster, api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    """The operator, started before its definition exists: it finds the new kind by itself."""
+    """The operator, which is started before its CustomResourceDefinition exists and discovers the kind later."""
     directory = tmp_path_factory.mktemp("kopf")
     write_webhook_certificates(directory)
     kubeconfig = directory / "kubeconfig"
@@ -85,7 +85,7 @@ def operator(sampan_cluster: Cluster, api: Api, tmp_path_factory: pytest.TempPat
 
 
 def has_rules(configuration: Object) -> bool:
-    """Whether the operator has discovered the kind and registered its webhooks for it."""
+    """Return whether the operator has discovered the kind and registered its webhooks for it."""
     webhooks = configuration.get("webhooks") or ()
     return bool(webhooks) and all(webhook.get("rules") for webhook in webhooks)
 
@@ -137,13 +137,13 @@ def test_deletion_waits_for_the_operator_and_collects_the_page(api: Api, website
     api.wait_gone(f"{config_maps}/shop-page")
 
 
-def test_a_failed_attempt_is_repeated(api: Api, websites: str) -> None:
+def test_temporary_error_of_a_handler_is_retried(api: Api, websites: str) -> None:
     api.create(websites, website(title="later"))
     handled = api.wait_for(f"{websites}/shop", is_created)
     assert handled["status"]["create_page"]["attempts"] == 2
 
 
-def test_events_tell_what_the_operator_did(api: Api, websites: str, sampan_namespace: str) -> None:
+def test_events_of_the_operator_are_recorded(api: Api, websites: str, sampan_namespace: str) -> None:
     created = api.create(websites, website(title="Shop"))
     events = f"/api/v1/namespaces/{sampan_namespace}/events"
     event = api.wait_for_item(events, lambda value: value["reason"] == "PageCreated")
@@ -192,7 +192,7 @@ def test_the_validating_webhook_refuses_a_deletion(api: Api, websites: str) -> N
     api.wait_gone(f"{websites}/shop")
 
 
-def test_a_dry_run_calls_the_webhooks_and_nothing_else(api: Api, websites: str) -> None:
+def test_dry_run_calls_webhooks_without_storing_the_object(api: Api, websites: str) -> None:
     reply = api.send("POST", f"{websites}?dryRun=All", website())
     assert (reply.code, reply.body["spec"]["theme"]) == (201, "plain")
     assert api.items(websites) == []

@@ -13,7 +13,7 @@ async def ingress(cluster: Cluster, name: str, annotations: dict[str, str] | Non
     return created["spec"].get("ingressClassName")
 
 
-def test_an_ingress_without_a_class_gets_the_default_one() -> None:
+def test_default_class_is_set_only_on_ingress_without_class_or_annotation() -> None:
     async def work(cluster: Cluster) -> None:
         assert await ingress(cluster, "a") is None
         for name, word in (("one", "true"), ("two", "false")):

@@ -7,17 +7,17 @@ from sampan.apiserver.admission.framework.configuration import ConfigurationErro
 from sampan.apiserver.admission.framework.contract import validating
 from sampan.machinery.clock import VirtualClock
 from tests.apiserver.cluster import Cluster
-from tests.apiserver.in_process_server import asking, run
+from tests.apiserver.in_process_server import in_process_client, run
 
 
-def test_a_bucket_fills_with_time() -> None:
+def test_token_bucket_refills_at_qps_up_to_burst() -> None:
     bucket = Bucket(qps=2, burst=3, tokens=3, at=0)
     assert [bucket.take(0) for _ in range(4)] == [True, True, True, False]
     assert [bucket.take(0.5) for _ in range(2)] == [True, False]
     assert [bucket.take(100) for _ in range(4)] == [True, True, True, False]
 
 
-def test_the_oldest_keys_are_forgotten() -> None:
+def test_oldest_keys_are_dropped_beyond_cache_size() -> None:
     limit = Limit(type="User", qps=1, burst=1, keys_kept=2)
     assert [limit.accepts(key, 0) for key in "abab"] == [True, True, False, False]
     assert [limit.accepts(key, 0) for key in "ca"] == [True, True]
@@ -32,20 +32,20 @@ def test_the_oldest_keys_are_forgotten() -> None:
         ([{"type": "Server", "qps": 1}], r"limits\[0\].burst"),
     ],
 )
-def test_faulty_limits(limits: list[dict[str, Any]], fault: str) -> None:
+def test_invalid_limits_are_rejected(limits: list[dict[str, Any]], fault: str) -> None:
     with pytest.raises(ConfigurationError, match=fault):
         EventRateLimit({"limits": limits})
 
 
-def test_on_the_server() -> None:
+def test_event_above_namespace_limit_gets_429() -> None:
     async def main() -> None:
         plugin = EventRateLimit({"limits": [{"type": "Namespace", "qps": 1, "burst": 2}]})
-        async with asking(plugins=[validating(plugin)]) as asks:
-            cluster = Cluster(asks)
+        async with in_process_client(plugins=[validating(plugin)]) as client:
+            cluster = Cluster(client)
 
             async def codes(namespace: str, count: int) -> list[int]:
-                path, about = f"/api/v1/namespaces/{namespace}/events", {"namespace": namespace}
-                bodies = [{"metadata": {"generateName": "e"}, "involvedObject": about} for _ in range(count)]
+                path, involved_object = f"/api/v1/namespaces/{namespace}/events", {"namespace": namespace}
+                bodies = [{"metadata": {"generateName": "e"}, "involvedObject": involved_object} for _ in range(count)]
                 return [(await cluster.send("POST", path, body)).code for body in bodies]
 
             assert await codes("a", 3) == [201, 201, 429]

@@ -10,12 +10,12 @@ from sampan.apiserver.admission.framework.configuration import ConfigurationErro
 from sampan.apiserver.admission.image_policy_webhook import FAILED_OPEN, ImagePolicyWebhook
 from sampan.apiserver.admission.plugins import default_plugins
 from tests.apiserver.cluster import NAMESPACE, Cluster
-from tests.apiserver.in_process_server import asking, run
+from tests.apiserver.in_process_server import in_process_client, run
 from tests.apiserver.pods import container
 
 
-class Service:
-    """Allows images whose name does not begin with "bad", and notes what it is asked."""
+class ImageReviewServer:
+    """Rejects images whose name starts with "bad", and records the reviews that it receives."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -23,13 +23,15 @@ class Service:
     async def respond(self, request: web.BaseRequest) -> web.Response:
         review = await request.json()
         self.requests.append(review["spec"])
-        is_good = not any(container["image"].startswith("bad") for container in review["spec"]["containers"])
-        return web.json_response({**review, "status": {"allowed": is_good, "reason": "" if is_good else "bad image"}})
+        is_allowed = not any(container["image"].startswith("bad") for container in review["spec"]["containers"])
+        return web.json_response(
+            {**review, "status": {"allowed": is_allowed, "reason": "" if is_allowed else "bad image"}}
+        )
 
 
 @asynccontextmanager
-async def served(service: Service) -> AsyncIterator[str]:
-    runner = web.ServerRunner(web.Server(service.respond))
+async def serve_reviews(review_server: ImageReviewServer) -> AsyncIterator[str]:
+    runner = web.ServerRunner(web.Server(review_server.respond))
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -49,22 +51,27 @@ def kubeconfig(directory: Path, url: str) -> str:
 
 
 @asynccontextmanager
-async def guarded(policy: dict[str, Any]) -> AsyncIterator[Cluster]:
+async def cluster_with_policy(policy: dict[str, Any]) -> AsyncIterator[Cluster]:
     configuration = {"ImagePolicyWebhook": {"imagePolicy": policy}}
-    async with asking(plugins=default_plugins(enabled=["ImagePolicyWebhook"], configurations=configuration)) as asks:
-        cluster = Cluster(asks)
+    async with in_process_client(
+        plugins=default_plugins(enabled=["ImagePolicyWebhook"], configurations=configuration)
+    ) as client:
+        cluster = Cluster(client)
         await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns"}})
         await cluster.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
         yield cluster
 
 
-def test_the_service_decides_and_is_not_asked_twice(tmp_path: Path) -> None:
+def test_webhook_decision_is_enforced_and_cached(tmp_path: Path) -> None:
     async def main() -> None:
-        service = Service()
-        async with served(service) as url, guarded({"kubeConfigFile": kubeconfig(tmp_path, url)}) as cluster:
+        review_server = ImageReviewServer()
+        async with (
+            serve_reviews(review_server) as url,
+            cluster_with_policy({"kubeConfigFile": kubeconfig(tmp_path, url)}) as cluster,
+        ):
             await cluster.pod("a", annotations={"x.image-policy.k8s.io/y": "1", "other": "2"})
             await cluster.pod("b", annotations={"x.image-policy.k8s.io/y": "1"})
-            assert service.requests == [
+            assert review_server.requests == [
                 {
                     "containers": [{"image": "nginx:1"}],
                     "annotations": {"x.image-policy.k8s.io/y": "1"},
@@ -79,14 +86,14 @@ def test_the_service_decides_and_is_not_asked_twice(tmp_path: Path) -> None:
     run(main())
 
 
-@pytest.mark.parametrize("allows", [True, False])
-def test_when_the_service_cannot_be_asked(tmp_path: Path, allows: bool) -> None:
+@pytest.mark.parametrize("default_allow", [True, False])
+def test_default_allow_decides_if_webhook_is_unreachable(tmp_path: Path, default_allow: bool) -> None:
     async def main() -> None:
-        async with served(Service()) as url:
+        async with serve_reviews(ImageReviewServer()) as url:
             pass
-        policy = {"kubeConfigFile": kubeconfig(tmp_path, url), "defaultAllow": allows}
-        async with guarded(policy) as cluster:
-            if allows:
+        policy = {"kubeConfigFile": kubeconfig(tmp_path, url), "defaultAllow": default_allow}
+        async with cluster_with_policy(policy) as cluster:
+            if default_allow:
                 assert (await cluster.pod())["metadata"]["annotations"] == {FAILED_OPEN: "true"}
             else:
                 assert (await cluster.refused({}))[0] == 403
@@ -102,6 +109,6 @@ def test_when_the_service_cannot_be_asked(tmp_path: Path, allows: bool) -> None:
         ({"kubeConfigFile": "", "allowTTL": 1}, "is missing"),
     ],
 )
-def test_faulty_configurations(policy: dict[str, Any], fault: str) -> None:
+def test_invalid_configurations_are_rejected(policy: dict[str, Any], fault: str) -> None:
     with pytest.raises(ConfigurationError, match=fault):
         ImagePolicyWebhook({"imagePolicy": policy})

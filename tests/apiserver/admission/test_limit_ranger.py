@@ -23,7 +23,7 @@ def resources(requests: dict[str, str] | None = None, limits: dict[str, str] | N
 
 
 @pytest.mark.parametrize(
-    ("bounds", "has", "faults"),
+    ("bounds", "container_resources", "expected"),
     [
         ({"min": {"cpu": "1"}}, resources({"cpu": "1"}), []),
         ({"min": {"cpu": "1"}}, resources(), ["minimum cpu usage per Container is 1.  No request is specified"]),
@@ -67,12 +67,16 @@ def resources(requests: dict[str, str] | None = None, limits: dict[str, str] | N
         ({"max": {"memory": "16E"}}, resources({}, {"memory": "8Ei"}), []),
     ],
 )
-def test_bounds_of_containers(bounds: dict[str, Any], has: dict[str, Any], faults: list[str]) -> None:
-    violations = pod_violations(pod(container(resources=has)), limit_range({"type": "Container", **bounds}))
-    assert violations == faults
+def test_container_min_max_and_ratio_violations(
+    bounds: dict[str, Any], container_resources: dict[str, Any], expected: list[str]
+) -> None:
+    violations = pod_violations(
+        pod(container(resources=container_resources)), limit_range({"type": "Container", **bounds})
+    )
+    assert violations == expected
 
 
-def test_a_pod_is_the_sum_of_its_containers_unless_it_says_otherwise() -> None:
+def test_pod_maximum_applies_to_sum_of_containers_or_to_pod_level_resources() -> None:
     spec: dict[str, Any] = {
         "containers": [
             {"name": name, "image": "x", "resources": resources({"cpu": "600m"}, {"cpu": "600m"})} for name in "ab"
@@ -84,21 +88,21 @@ def test_a_pod_is_the_sum_of_its_containers_unless_it_says_otherwise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "faults"),
+    ("size", "expected"),
     [
         ("1Gi", []),
         ("3Gi", ["maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi"]),
         ("1Mi", ["minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi"]),
     ],
 )
-def test_bounds_of_claims(size: str, faults: list[str]) -> None:
+def test_claim_storage_min_and_max_violations(size: str, expected: list[str]) -> None:
     value = {"spec": {"resources": {"requests": {"storage": size}}}}
     claim = codec.from_value(value, PersistentVolumeClaim)
     bounds = limit_range({"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "2Gi"}})
-    assert claim_violations(claim, bounds) == faults
+    assert claim_violations(claim, bounds) == expected
 
 
-def test_what_is_missing_is_filled_in_and_noted() -> None:
+def test_missing_requests_and_limits_are_defaulted_and_listed_in_annotation() -> None:
     new_pod = pod(
         {
             "containers": [{"name": "c", "image": "x", "resources": resources({"cpu": "1"})}],
@@ -116,13 +120,13 @@ def test_what_is_missing_is_filled_in_and_noted() -> None:
     )
 
 
-def test_nothing_to_fill_in_leaves_no_note() -> None:
+def test_annotation_is_absent_without_defaults() -> None:
     new_pod = pod()
     set_default_resources(new_pod, limit_range({"type": "Container", "max": {"cpu": "9"}}))
     assert ANNOTATION not in new_pod.metadata.annotations
 
 
-def test_on_the_server() -> None:
+def test_new_pod_gets_default_limit_and_is_rejected_above_maximum() -> None:
     async def work(cluster: Cluster) -> None:
         limits = [{"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "500m"}}]
         await cluster.make(f"{NAMESPACE}/limitranges", {"metadata": {"name": "l"}, "spec": {"limits": limits}})

@@ -3,7 +3,7 @@ import pytest
 from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
 
 
-def test_a_namespace_must_be_there() -> None:
+def test_create_in_missing_namespace_gets_404() -> None:
     async def work(cluster: Cluster) -> None:
         reply = await cluster.send("POST", "/api/v1/namespaces/none/configmaps", {"metadata": {"name": "B_"}})
         assert (reply.code, reply.json["message"]) == (404, 'namespaces "none" not found')
@@ -11,7 +11,7 @@ def test_a_namespace_must_be_there() -> None:
     in_cluster(work)
 
 
-def test_nothing_is_made_in_a_namespace_that_goes_but_what_is_there_may_change() -> None:
+def test_terminating_namespace_rejects_creates_but_allows_updates_and_deletes() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(f"{NAMESPACE}/configmaps", {"metadata": {"name": "m"}})
         assert (await cluster.send("DELETE", NAMESPACE)).json["status"]["phase"] == "Terminating"
@@ -34,7 +34,7 @@ def test_nothing_is_made_in_a_namespace_that_goes_but_what_is_there_may_change()
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
-def test_some_namespaces_stay(name: str) -> None:
+def test_default_and_system_namespaces_cannot_be_deleted(name: str) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make("/api/v1/namespaces", {"metadata": {"name": name}})
         reply = await cluster.send("DELETE", f"/api/v1/namespaces/{name}")

@@ -1,4 +1,4 @@
-"""Changes of pods that not every node can make."""
+"""Pod updates that require a feature which the node must declare in its status."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ def sized(cpu: str, memory: str = "10Mi") -> dict[str, Any]:
     return {"resources": {"requests": {"cpu": cpu, "memory": memory}}}
 
 
-def spec(own: str = "2", first: str = "1", sidecar: str = "1", main: str = "1") -> dict[str, Any]:
+def spec(pod_level: str = "2", init: str = "1", sidecar: str = "1", main: str = "1") -> dict[str, Any]:
     return {
-        **sized(own, "30Mi"),
+        **sized(pod_level, "30Mi"),
         "initContainers": [
-            {"name": "first", "image": "i", **sized(first)},
+            {"name": "init", "image": "i", **sized(init)},
             {"name": "side", "image": "i", "restartPolicy": "Always", **sized(sidecar)},
         ],
         "containers": [{**CONTAINER, **sized(main)}],
@@ -29,15 +29,17 @@ def spec(own: str = "2", first: str = "1", sidecar: str = "1", main: str = "1") 
     [
         ([], spec(main="500m"), ""),
         ([], spec(sidecar="500m"), ""),
-        ([], spec(own="3"), POD_LEVEL),
-        ([POD_LEVEL], spec(own="3"), ""),
-        ([], spec(first="500m"), INIT_CONTAINERS),
-        ([INIT_CONTAINERS], spec(first="500m"), ""),
-        ([], spec(own="3", first="500m"), f"{POD_LEVEL}, {INIT_CONTAINERS}"),
-        ([POD_LEVEL], spec(own="3", first="500m"), INIT_CONTAINERS),
+        ([], spec(pod_level="3"), POD_LEVEL),
+        ([POD_LEVEL], spec(pod_level="3"), ""),
+        ([], spec(init="500m"), INIT_CONTAINERS),
+        ([INIT_CONTAINERS], spec(init="500m"), ""),
+        ([], spec(pod_level="3", init="500m"), f"{POD_LEVEL}, {INIT_CONTAINERS}"),
+        ([POD_LEVEL], spec(pod_level="3", init="500m"), INIT_CONTAINERS),
     ],
 )
-def test_the_node_must_say_that_it_can(declared: list[str], after: dict[str, Any], missing: str) -> None:
+def test_resize_is_rejected_if_node_does_not_declare_required_features(
+    declared: list[str], after: dict[str, Any], missing: str
+) -> None:
     async def work(cluster: Cluster) -> None:
         status = {"allocatable": {"cpu": "8", "memory": "1Gi"}, "declaredFeatures": declared}
         await cluster.make("/api/v1/nodes", {"metadata": {"name": "n"}, "status": status})
@@ -49,9 +51,9 @@ def test_the_node_must_say_that_it_can(declared: list[str], after: dict[str, Any
     in_cluster(work)
 
 
-def test_nobody_is_asked_where_no_node_is() -> None:
+def test_resize_of_unbound_pod_is_not_checked() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod(spec=spec())
-        assert (await cluster.patch(f"{PODS}/a/resize", {"spec": spec(own="3")})).code == 200
+        assert (await cluster.patch(f"{PODS}/a/resize", {"spec": spec(pod_level="3")})).code == 200
 
     in_cluster(work)

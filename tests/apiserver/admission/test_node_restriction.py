@@ -12,7 +12,7 @@ from sampan.apiserver.admission.node_restriction import NODES, find_mirror_pod_e
 from sampan.apiserver.request.call import MASTERS, Call, UserInfo
 from sampan.machinery import errors
 from sampan.machinery.client import Client
-from sampan.testing import Cluster as WholeCluster
+from sampan.testing import Cluster as ApiServerCluster
 from tests.apiserver.cluster import Cluster, in_cluster
 from tests.apiserver.pods import container, pod
 
@@ -29,12 +29,12 @@ OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controlle
         (UserInfo("joe", groups=(NODES,)), None),
     ],
 )
-def test_who_is_a_node(user: UserInfo, node: str | None) -> None:
+def test_node_name_requires_nodes_group_and_username_prefix(user: UserInfo, node: str | None) -> None:
     assert node_of(user) == node
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "bad"),
+    ("old", "new", "forbidden"),
     [
         ({}, {"mine": "1", "example.com/a": "1"}, []),
         ({}, {"kubernetes.io/hostname": "n", "node.kubernetes.io/own": "1", "a.kubelet.kubernetes.io/b": "1"}, []),
@@ -44,12 +44,12 @@ def test_who_is_a_node(user: UserInfo, node: str | None) -> None:
         ({"kubernetes.io/x": "1"}, {"kubernetes.io/x": "2"}, ["kubernetes.io/x"]),
     ],
 )
-def test_labels_that_a_node_may_not_change(old: dict[str, str], new: dict[str, str], bad: list[str]) -> None:
-    assert forbidden_changes(old, new) == bad
+def test_node_may_not_change_restricted_labels(old: dict[str, str], new: dict[str, str], forbidden: list[str]) -> None:
+    assert forbidden_changes(old, new) == forbidden
 
 
 @pytest.mark.parametrize(
-    ("metadata", "spec", "text"),
+    ("metadata", "spec", "message"),
     [
         ({"annotations": MIRROR, "ownerReferences": [OWNER]}, {"nodeName": "n"}, ""),
         ({}, {}, 'pod does not have "kubernetes.io/config.mirror" annotation, node "n" can only create mirror pods'),
@@ -76,8 +76,10 @@ def test_labels_that_a_node_may_not_change(old: dict[str, str], new: dict[str, s
         ),
     ],
 )
-def test_mirror_pods(metadata: dict[str, Any], spec: dict[str, Any], text: str) -> None:
-    assert find_mirror_pod_error(pod(spec, **metadata), "n") == text
+def test_node_may_only_create_mirror_pods_bound_to_and_owned_by_itself(
+    metadata: dict[str, Any], spec: dict[str, Any], message: str
+) -> None:
+    assert find_mirror_pod_error(pod(spec, **metadata), "n") == message
 
 
 @pytest.mark.parametrize(
@@ -94,19 +96,19 @@ def test_mirror_pods(metadata: dict[str, Any], spec: dict[str, Any], text: str) 
         ),
     ],
 )
-def test_what_mirror_pods_may_not_refer_to(spec: dict[str, Any], kind: str) -> None:
+def test_references_of_mirror_pods_to_api_resources_are_found(spec: dict[str, Any], kind: str) -> None:
     assert referenced_resource(pod(spec).spec) == kind
 
 
-def test_on_the_server() -> None:
+def test_node_may_not_modify_other_nodes_own_taints_or_pods_of_other_nodes() -> None:
     async def work(cluster: Cluster) -> None:
         user = UserInfo("system:node:n", groups=(NODES, MASTERS))
 
         async def refused(method: str, path: str, body: bytes = b"", media: str = "application/json") -> str:
-            call: Call = cluster.asks.call(method, path, body, {"content_type": media})
+            call: Call = cluster.client.call(method, path, body, {"content_type": media})
             call.user = user
             with pytest.raises(errors.Forbidden) as refusal:
-                await cluster.asks.pipeline.serve_as(call)
+                await cluster.client.pipeline.serve_as(call)
             return refusal.value.message
 
         await cluster.make("/api/v1/nodes", {"metadata": {"name": "n"}})
@@ -126,15 +128,14 @@ def test_on_the_server() -> None:
     in_cluster(work)
 
 
-async def test_audiences_of_tokens() -> None:
-    """A node has tokens only for those whom a volume of the pod is meant for."""
+async def test_node_may_request_tokens_only_for_audiences_in_pod_volumes() -> None:
     sources = [{"serviceAccountToken": {"path": "t", "audience": "shop"}}, {"serviceAccountToken": {"path": "u"}}]
     volumes = [
         {"name": "tokens", "projected": {"sources": sources}},
         {"name": "inline", "csi": {"driver": "d.example"}},
     ]
 
-    async with WholeCluster(components=["apiserver"]) as cluster:
+    async with ApiServerCluster(components=["apiserver"]) as cluster:
         client = cluster.client
         await client.of(Node).create(Node(metadata=ObjectMeta(name="n")))
         driver = {"metadata": {"name": "d.example"}, "spec": {"tokenRequests": [{"audience": "vault"}]}}
@@ -147,7 +148,7 @@ async def test_audiences_of_tokens() -> None:
         transport = cluster.assembly.transport.as_user(user)
         accounts = Client(transport=transport, clock=cluster.clock, component="kubelet").of(ServiceAccount)
 
-        async def ask(*audiences: str) -> str:
+        async def request_token(*audiences: str) -> str:
             bound = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": created_pod.metadata.uid}
             value = {"spec": {"audiences": list(audiences), "boundObjectRef": bound}}
             request = codec.from_value(value, TokenRequest)
@@ -157,9 +158,9 @@ async def test_audiences_of_tokens() -> None:
                 return refusal.message
             return ""
 
-        assert await ask("bank") == (
+        assert await request_token("bank") == (
             'serviceaccounts "default" is forbidden: audience "bank" not found in pod spec volume, '
             "system:node:n is not authorized to request tokens for this audience"
         )
-        assert "node may only request 0 or 1 audiences" in await ask("shop", "vault")
-        assert [await ask("shop"), await ask("vault"), await ask()] == ["", "", ""]
+        assert "node may only request 0 or 1 audiences" in await request_token("shop", "vault")
+        assert [await request_token("shop"), await request_token("vault"), await request_token()] == ["", "", ""]

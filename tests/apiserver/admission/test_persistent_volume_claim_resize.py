@@ -5,11 +5,11 @@ import pytest
 from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
 
 CLAIMS = f"{NAMESPACE}/persistentvolumeclaims"
-GROWN = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+EXPANDED = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
 BOUND = {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}
 
 
-async def claim(cluster: Cluster, class_name: str) -> None:
+async def create_bound_claim(cluster: Cluster, class_name: str) -> None:
     spec = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}},
@@ -20,16 +20,18 @@ async def claim(cluster: Cluster, class_name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("class_name", "grows", "code"),
+    ("class_name", "class_fields", "code"),
     [("c", {"allowVolumeExpansion": True}, 200), ("c", {}, 403), ("missing", {}, 403), ("", {}, 403)],
 )
-def test_a_bound_claim_grows_if_its_class_says_so(class_name: str, grows: dict[str, Any], code: int) -> None:
+def test_bound_claim_can_be_expanded_only_if_storage_class_allows_expansion(
+    class_name: str, class_fields: dict[str, Any], code: int
+) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(
-            "/apis/storage.k8s.io/v1/storageclasses", {"metadata": {"name": "c"}, "provisioner": "p", **grows}
+            "/apis/storage.k8s.io/v1/storageclasses", {"metadata": {"name": "c"}, "provisioner": "p", **class_fields}
         )
-        await claim(cluster, class_name)
-        reply = await cluster.patch(f"{CLAIMS}/a", GROWN)
+        await create_bound_claim(cluster, class_name)
+        reply = await cluster.patch(f"{CLAIMS}/a", EXPANDED)
         assert reply.code == code
         if code != 200:
             assert reply.json["message"] == (
@@ -40,9 +42,9 @@ def test_a_bound_claim_grows_if_its_class_says_so(class_name: str, grows: dict[s
     in_cluster(work)
 
 
-def test_other_changes_are_not_looked_at() -> None:
+def test_label_change_is_allowed_without_volume_expansion() -> None:
     async def work(cluster: Cluster) -> None:
-        await claim(cluster, "")
+        await create_bound_claim(cluster, "")
         assert (await cluster.patch(f"{CLAIMS}/a", {"metadata": {"labels": {"l": "m"}}})).code == 200
 
     in_cluster(work)

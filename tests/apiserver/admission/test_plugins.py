@@ -30,20 +30,20 @@ def test_a_plugin_is_registered_for_every_phase_that_it_implements() -> None:
         assert (row.validating is not None) == hasattr(row.plugin, "validate"), row.plugin.name
 
 
-def test_switching_keeps_the_order() -> None:
+def test_enabling_and_disabling_plugins_keeps_their_order() -> None:
     assert names() == [name for name, row in PLUGINS.items() if row.is_default]
     simple = [name for name, row in PLUGINS.items() if row.make is not None]
     assert names(enabled=tuple(reversed(simple))) == simple
     assert names(disabled=("Priority",)) == [name for name in names() if name != "Priority"]
 
 
-@pytest.mark.parametrize("where", ["disabled", "enabled"])
-def test_an_unknown_name_is_an_error_that_names_it(where: str) -> None:
+@pytest.mark.parametrize("parameter", ["disabled", "enabled"])
+def test_unknown_plugin_name_is_rejected(parameter: str) -> None:
     with pytest.raises(UnknownAdmissionPlugin, match="'Nonsense'"):
-        names(**{where: ("Priority", "Nonsense")})
+        names(**{parameter: ("Priority", "Nonsense")})
 
 
-def test_configurations_must_be_for_those_that_take_one() -> None:
+def test_missing_and_unexpected_plugin_configurations_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="EventRateLimit: needs a configuration"):
         default_plugins(enabled=["EventRateLimit"])
     with pytest.raises(ConfigurationError, match="Priority: takes no configuration"):
@@ -52,7 +52,7 @@ def test_configurations_must_be_for_those_that_take_one() -> None:
         default_plugins(configurations={"Nonsense": {}})
 
 
-def test_configurations_stand_in_the_file_or_beside_it(tmp_path: Path) -> None:
+def test_configurations_are_read_inline_and_from_referenced_files(tmp_path: Path) -> None:
     (tmp_path / "limits.yaml").write_text("limits: [{type: Server, qps: 1, burst: 2}]")
     file = tmp_path / "admission.yaml"
     file.write_text(
@@ -69,12 +69,12 @@ def test_configurations_stand_in_the_file_or_beside_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "message"),
     [("kind: Other", "kind must be"), ("[", "while parsing"), ("a", "not an object"), (None, "No such file")],
 )
-def test_faulty_files(tmp_path: Path, text: str | None, fault: str) -> None:
+def test_invalid_configuration_files_are_rejected(tmp_path: Path, text: str | None, message: str) -> None:
     file = tmp_path / "admission.yaml"
     if text is not None:
         file.write_text(text)
-    with pytest.raises(ConfigurationError, match=fault):
+    with pytest.raises(ConfigurationError, match=message):
         read_configurations(file)

@@ -1,4 +1,4 @@
-"""Plug-ins that are off unless somebody asks for them."""
+"""Admission plug-ins that are disabled by default."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,16 +11,16 @@ from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.admission.pod_node_selector import ANNOTATION, labels_of
 from sampan.apiserver.admission.pod_toleration_restriction import ALLOWED, DEFAULTS
 from tests.apiserver.cluster import NAMESPACE, PODS, Cluster
-from tests.apiserver.in_process_server import asking, run
+from tests.apiserver.in_process_server import in_process_client, run
 from tests.apiserver.pods import container
 
 
 def with_plugin(name: str, work: Callable[[Cluster], Awaitable[None]], **annotations: str) -> None:
-    """In a cluster with this plug-in too, and a namespace with these annotations."""
+    """Run `work` in a cluster in which this plug-in is enabled and the namespace has these annotations."""
 
     async def within() -> None:
-        async with asking(plugins=default_plugins(enabled=[name])) as asks:
-            cluster = Cluster(asks)
+        async with in_process_client(plugins=default_plugins(enabled=[name])) as client:
+            cluster = Cluster(client)
             await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns", "annotations": annotations}})
             await cluster.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
             await work(cluster)
@@ -28,7 +28,7 @@ def with_plugin(name: str, work: Callable[[Cluster], Awaitable[None]], **annotat
     run(within())
 
 
-def test_images_are_always_pulled() -> None:
+def test_always_pull_images_sets_pull_policy_of_containers() -> None:
     async def work(cluster: Cluster) -> None:
         created = await cluster.pod(spec=container(imagePullPolicy="Never"))
         assert created["spec"]["containers"][0]["imagePullPolicy"] == "Always"
@@ -37,7 +37,7 @@ def test_images_are_always_pulled() -> None:
     with_plugin("AlwaysPullImages", work)
 
 
-def test_pods_keep_others_only_off_their_node() -> None:
+def test_required_anti_affinity_is_limited_to_hostname_topology_key() -> None:
     def spec(key: str) -> dict[str, Any]:
         term = {"topologyKey": key, "labelSelector": {}}
         return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
@@ -53,7 +53,7 @@ def test_pods_keep_others_only_off_their_node() -> None:
     with_plugin("LimitPodHardAntiAffinityTopology", work)
 
 
-def test_extended_resources_are_tolerated() -> None:
+def test_toleration_is_added_for_extended_resource() -> None:
     async def work(cluster: Cluster) -> None:
         created = await cluster.pod(spec=container(resources={"limits": {"example.com/gpu": "1"}}))
         expected = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
@@ -62,7 +62,7 @@ def test_extended_resources_are_tolerated() -> None:
     with_plugin("ExtendedResourceToleration", work)
 
 
-def test_external_addresses_are_refused() -> None:
+def test_service_with_external_ips_is_denied() -> None:
     async def work(cluster: Cluster) -> None:
         path, spec = f"{NAMESPACE}/services", {"ports": [{"port": 1}]}
         reply = await cluster.send(
@@ -76,7 +76,7 @@ def test_external_addresses_are_refused() -> None:
     with_plugin("DenyServiceExternalIPs", work)
 
 
-def test_a_missing_namespace_is_made() -> None:
+def test_namespace_auto_provision_creates_missing_namespace() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make("/api/v1/namespaces/new/configmaps", {"metadata": {"name": "m"}})
         namespace = (await cluster.send("GET", "/api/v1/namespaces/new")).json
@@ -87,7 +87,7 @@ def test_a_missing_namespace_is_made() -> None:
     with_plugin("NamespaceAutoProvision", work)
 
 
-def test_a_missing_namespace_is_an_error_for_deletions_too() -> None:
+def test_namespace_exists_allows_delete_in_existing_namespace() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(f"{NAMESPACE}/configmaps", {"metadata": {"name": "m"}})
         assert (await cluster.send("DELETE", f"{NAMESPACE}/configmaps/m")).code == 200
@@ -95,7 +95,7 @@ def test_a_missing_namespace_is_an_error_for_deletions_too() -> None:
     with_plugin("NamespaceExists", work)
 
 
-def test_pods_select_the_nodes_of_their_namespace() -> None:
+def test_node_selector_of_namespace_is_merged_into_pod() -> None:
     async def work(cluster: Cluster) -> None:
         created = await cluster.pod("b", {"nodeSelector": {"mine": "1"}})
         assert created["spec"]["nodeSelector"] == {"mine": "1", "kind": "fast"}
@@ -107,12 +107,12 @@ def test_pods_select_the_nodes_of_their_namespace() -> None:
     with_plugin("PodNodeSelector", work, **{ANNOTATION: "kind=fast"})
 
 
-def test_how_selectors_are_read() -> None:
+def test_node_selector_text_is_parsed() -> None:
     assert labels_of("a=b, c = d") == {"a": "b", "c": "d"}
     assert labels_of("") == {}
 
 
-def test_tolerations_are_given_and_limited() -> None:
+def test_namespace_default_tolerations_are_added_and_whitelist_is_enforced() -> None:
     async def work(cluster: Cluster) -> None:
         created = await cluster.pod("b")
         assert {"key": "mine", "operator": "Exists"} in created["spec"]["tolerations"]
@@ -125,10 +125,10 @@ def test_tolerations_are_given_and_limited() -> None:
     )
 
 
-def test_everything_is_denied() -> None:
+def test_always_deny_rejects_writes() -> None:
     async def within() -> None:
-        async with asking(plugins=default_plugins(enabled=["AlwaysDeny", "AlwaysAdmit"])) as asks:
-            reply = await Cluster(asks).send("POST", "/api/v1/namespaces", {"metadata": {"name": "ns"}})
+        async with in_process_client(plugins=default_plugins(enabled=["AlwaysDeny", "AlwaysAdmit"])) as client:
+            reply = await Cluster(client).send("POST", "/api/v1/namespaces", {"metadata": {"name": "ns"}})
             assert (reply.code, reply.json["message"]) == (
                 403,
                 'namespaces "ns" is forbidden: admission control is denying all modifications',
@@ -146,7 +146,7 @@ def test_everything_is_denied() -> None:
         ([("a", True)], [], []),
     ],
 )
-def test_owners_that_begin_to_wait(
+def test_newly_blocking_owner_references_are_found(
     old: list[tuple[str, bool]], new: list[tuple[str, bool]], blocking: list[str]
 ) -> None:
     def owners(references: list[tuple[str, bool]]) -> list[OwnerReference]:

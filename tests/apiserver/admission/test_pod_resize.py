@@ -14,32 +14,32 @@ async def resize(cluster: Cluster, cpu: str) -> Any:
     return await cluster.patch(f"{PODS}/a/resize", {"spec": sized(cpu)})
 
 
-async def node(cluster: Cluster, system: str = "linux") -> None:
-    meta = {"name": "n", "labels": {"kubernetes.io/os": system}}
+async def create_node(cluster: Cluster, os: str = "linux") -> None:
+    meta = {"name": "n", "labels": {"kubernetes.io/os": os}}
     status = {"allocatable": {"cpu": "2", "memory": "1Gi"}}
     await cluster.make("/api/v1/nodes", {"metadata": meta, "status": status})
 
 
 @pytest.mark.parametrize(
-    ("system", "cpu", "code", "text"),
+    ("os", "cpu", "code", "message"),
     [
         ("linux", "2", 200, ""),
         ("linux", "3", 403, "node didn't have enough allocatable resources: cpu, requested: 3000, allocatable: 2000"),
         ("windows", "2", 403, 'pod resize is only supported on linux nodes, node "n" is "windows"'),
     ],
 )
-def test_the_node_must_be_able(system: str, cpu: str, code: int, text: str) -> None:
+def test_resize_must_fit_allocatable_of_a_linux_node(os: str, cpu: str, code: int, message: str) -> None:
     async def work(cluster: Cluster) -> None:
-        await node(cluster, system)
+        await create_node(cluster, os)
         await cluster.pod(spec={**sized("1"), "nodeName": "n"})
         reply = await resize(cluster, cpu)
         assert reply.code == code
-        assert text in reply.json.get("message", "")
+        assert message in reply.json.get("message", "")
 
     in_cluster(work)
 
 
-def test_a_missing_node_cannot() -> None:
+def test_resize_on_missing_node_is_rejected_unless_requests_are_unchanged() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod(spec={**sized("1"), "nodeName": "gone"})
         reply = await resize(cluster, "2")

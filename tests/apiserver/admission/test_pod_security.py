@@ -11,7 +11,7 @@ from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
 from tests.apiserver.pods import container, pod
 
 BASELINE, RESTRICTED = Standard("baseline"), Standard("restricted")
-GOOD: dict[str, Any] = {
+RESTRICTED_CONTEXT: dict[str, Any] = {
     "allowPrivilegeEscalation": False,
     "runAsNonRoot": True,
     "capabilities": {"drop": ["ALL"]},
@@ -20,8 +20,8 @@ GOOD: dict[str, Any] = {
 ESCALATION = 'allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false)'
 
 
-def secured(**changes: Any) -> dict[str, Any]:
-    return container(securityContext={**GOOD, **changes})
+def restricted_container(**changes: Any) -> dict[str, Any]:
+    return container(securityContext={**RESTRICTED_CONTEXT, **changes})
 
 
 def violations_text(standard: Standard, spec: dict[str, Any], **metadata: Any) -> str:
@@ -86,14 +86,14 @@ def violations_text(standard: Standard, spec: dict[str, Any], **metadata: Any) -
         ),
     ],
 )
-def test_baseline(spec: dict[str, Any], text: str) -> None:
+def test_baseline_violations(spec: dict[str, Any], text: str) -> None:
     assert violations_text(BASELINE, spec) == text
 
 
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        (secured(), ""),
+        (restricted_container(), ""),
         (
             {},
             f"{ESCALATION}, "
@@ -103,26 +103,26 @@ def test_baseline(spec: dict[str, Any], text: str) -> None:
             'or "Localhost")',
         ),
         (
-            secured(capabilities={"add": ["CHOWN"], "drop": ["ALL"]}),
+            restricted_container(capabilities={"add": ["CHOWN"], "drop": ["ALL"]}),
             'unrestricted capabilities (container "c" must not include "CHOWN" in securityContext.capabilities.add)',
         ),
-        (secured(runAsUser=0), 'runAsUser=0 (container "c" must not set runAsUser=0)'),
-        ({"hostUsers": False, **secured(runAsUser=0, runAsNonRoot=False)}, ""),
+        (restricted_container(runAsUser=0), 'runAsUser=0 (container "c" must not set runAsUser=0)'),
+        ({"hostUsers": False, **restricted_container(runAsUser=0, runAsNonRoot=False)}, ""),
         (
-            {"securityContext": {"runAsNonRoot": False}, **secured(runAsNonRoot=False)},
+            {"securityContext": {"runAsNonRoot": False}, **restricted_container(runAsNonRoot=False)},
             'runAsNonRoot != true (pod and container "c" must not set securityContext.runAsNonRoot=false)',
         ),
         (
             {
                 "volumes": [{"name": "a", "nfs": {"server": "s", "path": "/"}}, {"name": "b", "emptyDir": {}}],
-                **secured(),
+                **restricted_container(),
             },
             'restricted volume types (volume "a" uses restricted volume type "nfs")',
         ),
         ({"os": {"name": "windows"}, **container(securityContext={"runAsNonRoot": True})}, ""),
     ],
 )
-def test_restricted(spec: dict[str, Any], text: str) -> None:
+def test_restricted_violations(spec: dict[str, Any], text: str) -> None:
     assert violations_text(RESTRICTED, spec) == text
 
 
@@ -141,11 +141,11 @@ def test_a_standard_has_the_checks_of_its_version(minor: int, text: str) -> None
     assert violations_text(Standard("restricted", minor), {}) == text
 
 
-def test_old_versions_read_annotations() -> None:
-    notes = {"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}
+def test_seccomp_annotation_is_checked_only_before_v1_19() -> None:
+    annotations = {"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}
     text = 'seccompProfile (forbidden annotation seccomp.security.alpha.kubernetes.io/pod="unconfined")'
-    assert violations_text(Standard("baseline", 18), {}, annotations=notes) == text
-    assert violations_text(Standard("baseline", 19), {}, annotations=notes) == ""
+    assert violations_text(Standard("baseline", 18), {}, annotations=annotations) == text
+    assert violations_text(Standard("baseline", 19), {}, annotations=annotations) == ""
 
 
 def labels(**values: str) -> dict[str, str]:
@@ -153,7 +153,7 @@ def labels(**values: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("labels", "policy", "faults"),
+    ("labels", "policy", "error_count"),
     [
         ({}, NamespacePolicy(), 0),
         (labels(enforce="baseline"), NamespacePolicy(enforce=BASELINE, warn=BASELINE), 0),
@@ -172,29 +172,31 @@ def labels(**values: str) -> dict[str, str]:
         ),
     ],
 )
-def test_labels_of_a_namespace_select_the_policy(labels: dict[str, str], policy: NamespacePolicy, faults: int) -> None:
-    new_policy, wrong = policy_of(labels)
-    assert (new_policy, len(wrong)) == (policy, faults)
+def test_labels_of_a_namespace_select_the_policy(
+    labels: dict[str, str], policy: NamespacePolicy, error_count: int
+) -> None:
+    new_policy, errors = policy_of(labels)
+    assert (new_policy, len(errors)) == (policy, error_count)
 
 
-def test_how_a_standard_is_written() -> None:
+def test_standard_as_text_has_level_and_version() -> None:
     assert [str(BASELINE), str(Standard("restricted", 30))] == ["baseline:latest", "restricted:v1.30"]
     assert BASELINE.minor == LATEST
 
 
-def test_only_other_containers_and_images_are_looked_at_again() -> None:
+def test_only_updates_of_containers_and_images_are_significant() -> None:
     old = pod()
     assert not is_significant(old, pod(labels={"a": "b"}))
     assert is_significant(old, pod(container(image="other")))
     assert is_significant(old, pod({"ephemeralContainers": [{"name": "e", "image": "x"}]}))
 
 
-def test_violations_of_a_new_standard_by_pods_are_reported_once() -> None:
-    host = {"hostNetwork": True}
+def test_warnings_about_existing_pods_are_grouped_by_violation() -> None:
+    host_network = {"hostNetwork": True}
     pods = [
-        pod(host, name="b"),
-        pod(host, name="a"),
-        pod(host, name="c"),
+        pod(host_network, name="b"),
+        pod(host_network, name="a"),
+        pod(host_network, name="c"),
         pod(name="d"),
         pod({"hostPID": True}, name="e"),
     ]
@@ -206,7 +208,7 @@ def test_violations_of_a_new_standard_by_pods_are_reported_once() -> None:
     ]
 
 
-def test_one_pod_of_each_controller_comes_first() -> None:
+def test_first_pod_of_each_controller_is_checked_before_its_siblings() -> None:
     def owned(name: str, uid: str) -> Any:
         owner = {"kind": "ReplicaSet", "apiVersion": "apps/v1", "name": "r", "uid": uid, "controller": True}
         return pod(name=name, ownerReferences=[owner])
@@ -215,7 +217,7 @@ def test_one_pod_of_each_controller_comes_first() -> None:
     assert [pod.metadata.name for pod in by_controller(pods)] == ["a", "c", "d", "e", "b"]
 
 
-def test_on_the_server() -> None:
+def test_namespace_labels_are_validated_and_enforced_on_new_pods() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod("old", {"hostNetwork": True})
         reply = await cluster.patch(NAMESPACE, {"metadata": {"labels": labels(enforce="baseline", warn="restricted")}})
@@ -239,7 +241,7 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def test_configuration() -> None:
+def test_configuration_sets_defaults_and_exemptions() -> None:
     config = read(CONFIG)
     assert config.default == NamespacePolicy(enforce=Standard("baseline", 30), audit=RESTRICTED)
     assert (set(config.namespaces), set(config.runtime_classes), set(config.usernames)) == (
@@ -262,7 +264,7 @@ def test_configuration() -> None:
         ({"defaults": 5}, "defaults: must be an object"),
     ],
 )
-def test_configurations_that_make_no_sense(change: dict[str, Any], text: str | None) -> None:
+def test_configuration_errors(change: dict[str, Any], text: str | None) -> None:
     if text is None:
         read({**CONFIG, **change})
         return
@@ -270,7 +272,7 @@ def test_configurations_that_make_no_sense(change: dict[str, Any], text: str | N
         read({**CONFIG, **change})
 
 
-def test_configured_on_the_server() -> None:
+def test_configured_defaults_are_enforced_and_exempt_namespace_gets_warning() -> None:
     async def work(cluster: Cluster) -> None:
         assert (await cluster.refused({"hostNetwork": True}))[0] == 403
         text = 'violates PodSecurity "baseline:v1.30"'

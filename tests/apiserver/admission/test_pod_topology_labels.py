@@ -2,33 +2,33 @@ from typing import Any
 
 from tests.apiserver.cluster import PODS, Cluster, in_cluster
 
-PLACE = {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"}
+TOPOLOGY_LABELS = {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"}
 
 
-async def node(cluster: Cluster) -> None:
-    await cluster.make("/api/v1/nodes", {"metadata": {"name": "n", "labels": {**PLACE, "other": "o"}}})
+async def create_node(cluster: Cluster) -> None:
+    await cluster.make("/api/v1/nodes", {"metadata": {"name": "n", "labels": {**TOPOLOGY_LABELS, "other": "o"}}})
 
 
-async def labels(cluster: Cluster, name: str) -> Any:
+async def labels_of_pod(cluster: Cluster, name: str) -> Any:
     return (await cluster.send("GET", f"{PODS}/{name}")).json["metadata"].get("labels")
 
 
-def test_a_pod_that_is_bound_learns_its_place() -> None:
+def test_binding_copies_topology_labels_of_node_to_pod() -> None:
     async def work(cluster: Cluster) -> None:
-        await node(cluster)
+        await create_node(cluster)
         await cluster.pod("a", labels={"own": "1", "topology.kubernetes.io/zone": "wrong"})
         target = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}}
         await cluster.make(f"{PODS}/a/binding", target)
-        assert await labels(cluster, "a") == {"own": "1", **PLACE}
+        assert await labels_of_pod(cluster, "a") == {"own": "1", **TOPOLOGY_LABELS}
 
     in_cluster(work)
 
 
-def test_a_pod_that_is_made_for_a_node_has_it_from_the_start() -> None:
+def test_pod_created_with_node_name_gets_topology_labels() -> None:
     async def work(cluster: Cluster) -> None:
-        await node(cluster)
+        await create_node(cluster)
         await cluster.pod("a", {"nodeName": "n"})
         await cluster.pod("b", {"nodeName": "missing"})
-        assert (await labels(cluster, "a"), await labels(cluster, "b")) == (PLACE, None)
+        assert (await labels_of_pod(cluster, "a"), await labels_of_pod(cluster, "b")) == (TOPOLOGY_LABELS, None)
 
     in_cluster(work)

@@ -31,7 +31,7 @@ def test_a_pod_has_the_priority_of_its_class() -> None:
     in_cluster(work)
 
 
-def test_the_default_class_is_that_of_all_others() -> None:
+def test_global_default_class_is_unique_and_applies_to_pods_without_class() -> None:
     async def work(cluster: Cluster) -> None:
         await priority_class(cluster, "usual", 3, globalDefault=True)
         assert admitted_priority((await cluster.pod())["spec"]) == ("usual", 3, "PreemptLowerPriority")
@@ -63,14 +63,14 @@ def test_the_default_class_is_that_of_all_others() -> None:
         ),
     ],
 )
-def test_refusals(spec: dict[str, Any], text: str) -> None:
+def test_invalid_pod_priorities_are_rejected(spec: dict[str, Any], text: str) -> None:
     async def work(cluster: Cluster) -> None:
         assert await cluster.refused(spec) == (403, f'pods "a" is forbidden: {text}')
 
     in_cluster(work)
 
 
-def test_an_update_that_leaves_the_priority_out_keeps_it() -> None:
+def test_update_without_priority_keeps_stored_priority() -> None:
     async def work(cluster: Cluster) -> None:
         created = await cluster.pod()
         for field in ("priority", "preemptionPolicy"):
@@ -103,7 +103,7 @@ def test_an_update_that_leaves_the_priority_out_keeps_it() -> None:
         ),
     ],
 )
-def test_faulty_classes(body: dict[str, Any], text: str) -> None:
+def test_invalid_priority_classes_are_rejected(body: dict[str, Any], text: str) -> None:
     async def work(cluster: Cluster) -> None:
         reply = await cluster.send("POST", CLASSES, body)
         assert reply.code == 422

@@ -32,23 +32,23 @@ def charge(is_limited: bool = True, **amounts: str) -> QuotaCharge:
     return QuotaCharge(amounts={name: parse(text) for name, text in amounts.items()}, is_limited=is_limited)
 
 
-def test_charges_that_fit_are_added_and_others_refused() -> None:
-    page = add_charges(
+def test_charges_within_quota_are_added_and_exceeding_charges_rejected() -> None:
+    result = add_charges(
         quota({"cpu": "2", "pods": "9"}, {"cpu": "1", "pods": "3"}),
         [charge(cpu="500m", pods="1"), charge(cpu="600m", pods="1"), charge(cpu="500m", memory="1Gi")],
     )
-    assert page.used == {"cpu": "2", "pods": "4"}
-    assert page.refusals == {1: "exceeded quota: q, requested: cpu=600m, used: cpu=1500m, limited: cpu=2"}
+    assert result.used == {"cpu": "2", "pods": "4"}
+    assert result.refusals == {1: "exceeded quota: q, requested: cpu=600m, used: cpu=1500m, limited: cpu=2"}
 
 
-def test_what_is_given_back_is_never_refused_and_ends_at_nothing() -> None:
-    page = add_charges(quota({"pods": "1"}, {"pods": "3"}), [charge(pods="1"), charge(is_limited=False, pods="-5")])
-    assert page.used == {"pods": "0"}
-    assert list(page.refusals) == [0]
+def test_negative_charge_is_never_rejected_and_usage_stops_at_zero() -> None:
+    result = add_charges(quota({"pods": "1"}, {"pods": "3"}), [charge(pods="1"), charge(is_limited=False, pods="-5")])
+    assert result.used == {"pods": "0"}
+    assert list(result.refusals) == [0]
 
 
 async def make_quota(cluster: Cluster, name: str, hard: dict[str, str], **spec: Any) -> None:
-    """A quota with the status that the controller would give it."""
+    """Create a quota with the status that the quota controller would write."""
     created = await cluster.make(QUOTAS, {"metadata": {"name": name}, "spec": {"hard": hard, **spec}})
     created["status"] = {"hard": hard, "used": dict.fromkeys(hard, "0")}
     assert (await cluster.send("PUT", f"{QUOTAS}/{name}/status", created)).code == 200
@@ -78,7 +78,7 @@ def test_objects_are_charged_until_the_quota_is_used_up() -> None:
 SPEC = {"spec": container()}
 
 
-def test_of_several_quotas_none_is_charged_for_what_another_refuses() -> None:
+def test_no_quota_is_charged_if_another_quota_rejects_the_pod() -> None:
     async def work(cluster: Cluster) -> None:
         await make_quota(cluster, "a", {"pods": "5"})
         await make_quota(cluster, "b", {"pods": "0"})
@@ -88,7 +88,7 @@ def test_of_several_quotas_none_is_charged_for_what_another_refuses() -> None:
     in_cluster(work)
 
 
-def test_a_quota_without_status_is_not_enforced_and_one_without_counts_refuses() -> None:
+def test_quota_without_status_is_ignored_but_status_without_used_rejects_pods() -> None:
     async def work(cluster: Cluster) -> None:
         created = await cluster.make(QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}})
         await cluster.pod("a")
@@ -102,7 +102,7 @@ def test_a_quota_without_status_is_not_enforced_and_one_without_counts_refuses()
     in_cluster(work)
 
 
-def test_an_update_is_charged_for_what_is_more_than_before() -> None:
+def test_update_is_charged_only_for_the_increase() -> None:
     async def work(cluster: Cluster) -> None:
         await make_quota(cluster, "q", {"services": "1", "services.nodeports": "1"})
         path, ports = f"{NAMESPACE}/services", [{"name": "a", "port": 1}, {"name": "b", "port": 2}]
@@ -114,7 +114,7 @@ def test_an_update_is_charged_for_what_is_more_than_before() -> None:
     in_cluster(work)
 
 
-def test_many_at_once_get_what_there_is_and_no_more() -> None:
+def test_concurrent_creates_do_not_exceed_quota() -> None:
     async def work(cluster: Cluster) -> None:
         await make_quota(cluster, "q", {"pods": "20"})
         bodies = [{"metadata": {"name": f"p{index}"}, **SPEC} for index in range(50)]
@@ -125,7 +125,7 @@ def test_many_at_once_get_what_there_is_and_no_more() -> None:
     in_cluster(work)
 
 
-def test_one_that_gives_up_does_not_hold_up_the_others() -> None:
+def test_cancelled_create_does_not_block_concurrent_creates() -> None:
     async def work(cluster: Cluster) -> None:
         await make_quota(cluster, "q", {"pods": "20"})
         bodies = [{"metadata": {"name": f"p{index}"}, **SPEC} for index in range(10)]
@@ -141,7 +141,7 @@ def test_one_that_gives_up_does_not_hold_up_the_others() -> None:
 
 
 @pytest.mark.parametrize("servers", [2, 3])
-async def test_servers_that_share_a_store_never_give_out_more(servers: int) -> None:
+async def test_servers_with_shared_store_do_not_exceed_quota(servers: int) -> None:
     clock = RealClock()
     config = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
     async with AsyncExitStack() as stack:
@@ -171,7 +171,7 @@ async def test_servers_that_share_a_store_never_give_out_more(servers: int) -> N
 
 
 async def _create(client: Client, index: int) -> str:
-    """Why the pod was refused; "" if it was not."""
+    """Create a pod and return the message of its rejection, or an empty string."""
     new_pod = pod({"automountServiceAccountToken": False})
     new_pod.metadata = ObjectMeta(name=f"p{index}", namespace="default")
     try:
@@ -194,7 +194,7 @@ LIMITED: dict[str, Any] = {
 }
 
 
-def test_what_needs_a_quota() -> None:
+def test_limited_resources_require_a_matching_quota() -> None:
     async def work(cluster: Cluster) -> None:
         classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
         await cluster.make(classes, {"metadata": {"name": "critical"}, "value": 1000})
@@ -229,7 +229,7 @@ def test_what_needs_a_quota() -> None:
     in_cluster(work, {"ResourceQuota": LIMITED})
 
 
-def test_limits_that_make_no_sense() -> None:
+def test_invalid_configurations_are_rejected() -> None:
     for change in ({"kind": "Odd"}, {"limitedResources": [{"apiGroup": "x"}]}, {"more": 1}):
         with pytest.raises(ConfigurationError, match="ResourceQuota: "):
             ResourceQuotaAdmission.configured({**LIMITED, **change})

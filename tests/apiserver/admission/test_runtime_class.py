@@ -15,7 +15,7 @@ CLASS = {
 }
 
 
-def test_a_pod_takes_what_its_class_says() -> None:
+def test_pod_gets_overhead_node_selector_and_tolerations_of_its_class() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(CLASSES, CLASS)
         spec = (await cluster.pod(spec={"runtimeClassName": "r", "nodeSelector": {"a": "b"}}))["spec"]
@@ -49,7 +49,7 @@ def test_a_pod_takes_what_its_class_says() -> None:
         ),
     ],
 )
-def test_refusals(spec: dict[str, Any], text: str) -> None:
+def test_pod_that_conflicts_with_its_runtime_class_is_rejected(spec: dict[str, Any], text: str) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(CLASSES, CLASS)
         code, message = await cluster.refused(spec)
@@ -59,9 +59,9 @@ def test_refusals(spec: dict[str, Any], text: str) -> None:
     in_cluster(work)
 
 
-def test_tolerations_that_others_cover_are_left_out() -> None:
-    all_of_them = Toleration(operator="Exists")
+def test_redundant_tolerations_are_removed() -> None:
+    tolerate_all = Toleration(operator="Exists")
     toleration = Toleration(key="a", operator="Equal", value="b", effect="NoSchedule")
     assert merged([toleration, toleration]) == [toleration]
-    assert merged([toleration, all_of_them]) == [all_of_them]
+    assert merged([toleration, tolerate_all]) == [tolerate_all]
     assert merged([Toleration(key="a", operator="Exists", effect="NoExecute"), toleration])[1] == toleration

@@ -41,7 +41,9 @@ def test_a_pod_gets_the_default_account_and_its_token() -> None:
     ("account", "pod", "is_mounted"),
     [(None, None, True), (False, None, False), (False, True, True), (True, False, False)],
 )
-def test_the_pod_has_the_last_word_about_the_token(account: bool | None, pod: bool | None, is_mounted: bool) -> None:
+def test_automount_setting_of_pod_overrides_service_account(
+    account: bool | None, pod: bool | None, is_mounted: bool
+) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(ACCOUNTS, {"metadata": {"name": "s"}, "automountServiceAccountToken": account})
         spec = await create_pod(cluster, {"serviceAccountName": "s", "automountServiceAccountToken": pod})
@@ -50,7 +52,7 @@ def test_the_pod_has_the_last_word_about_the_token(account: bool | None, pod: bo
     in_cluster(work)
 
 
-def test_nothing_is_mounted_over_what_the_pod_has_there() -> None:
+def test_token_is_not_mounted_if_container_uses_the_mount_path() -> None:
     async def work(cluster: Cluster) -> None:
         mounts = [{"name": "v", "mountPath": PATH}]
         spec = await create_pod(
@@ -61,7 +63,7 @@ def test_nothing_is_mounted_over_what_the_pod_has_there() -> None:
     in_cluster(work)
 
 
-def test_pull_secrets_come_from_the_account_unless_the_pod_has_some() -> None:
+def test_image_pull_secrets_default_to_secrets_of_service_account() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(ACCOUNTS, {"metadata": {"name": "s"}, "imagePullSecrets": [{"name": "p"}]})
         spec = await create_pod(cluster, {"serviceAccountName": "s"})
@@ -72,7 +74,7 @@ def test_pull_secrets_come_from_the_account_unless_the_pod_has_some() -> None:
     in_cluster(work)
 
 
-def test_an_account_must_be_there() -> None:
+def test_pod_with_missing_service_account_is_rejected() -> None:
     async def work(cluster: Cluster) -> None:
         text = 'error looking up service account ns/none: serviceaccount "none" not found'
         assert await cluster.refused({"serviceAccountName": "none"}) == (403, f'pods "a" is forbidden: {text}')
@@ -80,7 +82,7 @@ def test_an_account_must_be_there() -> None:
     in_cluster(work)
 
 
-def test_the_default_account_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pod_is_rejected_if_default_service_account_stays_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_account, "_PAUSE_S", 0)
 
     async def work(cluster: Cluster) -> None:
@@ -93,7 +95,7 @@ def test_the_default_account_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("spec", "what"),
+    ("spec", "reference"),
     [
         ({"volumes": [{"name": "v", "secret": {"secretName": "o"}}]}, 'volume with secret.secretName="o"'),
         (
@@ -115,13 +117,13 @@ def test_the_default_account_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
         ({"imagePullSecrets": [{"name": "o"}]}, 'imagePullSecrets[0].name="o"'),
     ],
 )
-def test_an_account_may_list_the_secrets_that_it_uses(spec: dict[str, Any], what: str) -> None:
+def test_unlisted_secret_is_rejected_with_enforce_mountable_secrets(spec: dict[str, Any], reference: str) -> None:
     async def work(cluster: Cluster) -> None:
         annotations = {"kubernetes.io/enforce-mountable-secrets": "true"}
         meta = {"name": "strict", "annotations": annotations}
         await cluster.make(ACCOUNTS, {"metadata": meta, "secrets": [{"name": "s"}]})
         kind = "imagePullSecret" if "imagePullSecrets" in spec else "secret"
-        text = f"{what} is not allowed because service account strict does not reference that {kind}"
+        text = f"{reference} is not allowed because service account strict does not reference that {kind}"
         assert await cluster.refused({"serviceAccountName": "strict", **spec}) == (
             403,
             f'pods "a" is forbidden: {text}',
@@ -141,7 +143,7 @@ def test_an_account_may_list_the_secrets_that_it_uses(spec: dict[str, Any], what
         ),
     ],
 )
-def test_mirror_pods_know_nothing_of_accounts(spec: dict[str, Any], text: str) -> None:
+def test_mirror_pod_may_not_reference_service_accounts_or_secrets(spec: dict[str, Any], text: str) -> None:
     async def work(cluster: Cluster) -> None:
         annotations = {"kubernetes.io/config.mirror": "x"}
         refusal = await cluster.refused({"nodeName": "n", **spec}, annotations=annotations)

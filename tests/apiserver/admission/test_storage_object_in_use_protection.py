@@ -16,14 +16,14 @@ KINDS = {
 
 
 @pytest.mark.parametrize("finalizer", KINDS)
-def test_new_ones_are_protected_and_stay_until_somebody_says_that_they_may_go(finalizer: str) -> None:
+def test_protection_finalizer_is_added_to_new_objects_and_delays_deletion(finalizer: str) -> None:
     path, kind = KINDS[finalizer]
 
     async def work(cluster: Cluster) -> None:
         assert await finalizers(cluster, {"name": "a"}) == [finalizer]
         assert await finalizers(cluster, {"name": "b", "finalizers": ["x.io/f", finalizer]}) == ["x.io/f", finalizer]
-        gone = (await cluster.send("DELETE", f"{path}/a")).json
-        assert "deletionTimestamp" in gone["metadata"]
+        deleted = (await cluster.send("DELETE", f"{path}/a")).json
+        assert "deletionTimestamp" in deleted["metadata"]
         await cluster.patch(f"{path}/a", {"metadata": {"finalizers": None}})
         assert (await cluster.send("GET", f"{path}/a")).code == 404
 

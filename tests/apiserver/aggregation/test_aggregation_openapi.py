@@ -73,12 +73,12 @@ class Wardle:
         if request.path == f"/openapi/v3/{NAME}":
             return self._document(request, self._v3())
         if request.path == "/openapi/v2" and self.stalls:
-            return await self._begin_response(request)
+            return await self._start_endless_response(request)
         if request.path == "/openapi/v2":
             return self._document(request, self._v2()) if self.v2 is None else web.Response(body=self.v2)
         return web.Response(status=404)
 
-    async def _begin_response(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _start_endless_response(self, request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(b'{"paths": ')
@@ -131,7 +131,7 @@ class Client:
 
     async def send(self, method: str, path: str, value: Any = None, **headers: str) -> WireResponse:
         names = {name.replace("_", "-"): text for name, text in headers.items()}
-        return await self._wire.ask(method, path, value, headers=names)
+        return await self._wire.request(method, path, value, headers=names)
 
     async def get(self, path: str) -> Any:
         return (await self.send("GET", path)).json
@@ -186,7 +186,7 @@ async def test_v3_documents_are_listed_and_proxied(tmp_path: Path) -> None:
         paths = (await client.get("/openapi/v3"))["paths"]
         url = f"/openapi/v3/{NAME}?hash={wardle.hash}"
         assert paths[NAME] == {"serverRelativeURL": url}
-        assert "hash=" in paths["version"]["serverRelativeURL"], "the document of this server wins"
+        assert "hash=" in paths["version"]["serverRelativeURL"], "the document of this server takes precedence"
         response = await client.send("GET", url)
         assert response.json["components"]["schemas"][FLUNDER]["description"] == wardle.description
         etag = response.headers["etag"]
@@ -212,7 +212,7 @@ async def test_v2_documents_are_merged(tmp_path: Path) -> None:
         assert FLUNDER.encode() in message.body
 
 
-async def test_the_v2_document_of_a_service_without_v3_is_converted(tmp_path: Path) -> None:
+async def test_v2_document_of_a_server_without_v3_is_converted_to_v3(tmp_path: Path) -> None:
     async with aggregating(tmp_path, has_v3=False) as (client, wardle):
         await client.wait_for_index(is_listed=True)
         url = (await client.get("/openapi/v3"))["paths"][NAME]["serverRelativeURL"]
@@ -224,7 +224,7 @@ async def test_the_v2_document_of_a_service_without_v3_is_converted(tmp_path: Pa
         assert not wardle.requests_for(f"/openapi/v3/{NAME}")
 
 
-async def test_documents_of_a_removed_service_vanish(tmp_path: Path) -> None:
+async def test_documents_of_a_deleted_apiservice_are_removed(tmp_path: Path) -> None:
     async with aggregating(tmp_path) as (client, _):
         await client.wait_for_index(is_listed=True)
         before = await client.send("GET", "/openapi/v2")
@@ -236,11 +236,11 @@ async def test_documents_of_a_removed_service_vanish(tmp_path: Path) -> None:
         assert FLUNDER not in after.json["definitions"]
 
 
-async def test_documents_of_an_unavailable_service_are_not_listed(tmp_path: Path) -> None:
+async def test_documents_of_an_unavailable_apiservice_are_not_listed(tmp_path: Path) -> None:
     async with aggregating(tmp_path) as (client, wardle):
         await client.wait_for_index(is_listed=True)
         wardle.is_healthy = False
-        # another state of the spec is checked at once
+        # A changed spec makes the server check the availability at once.
         body = {"spec": {"versionPriority": 50}}
         changed = await client.send("PATCH", REGISTRATION, body, Content_Type="application/merge-patch+json")
         assert changed.code == 200, changed.text
@@ -249,9 +249,11 @@ async def test_documents_of_an_unavailable_service_are_not_listed(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "body", [b"[1, 2]", b'{"paths": ' + b"[" * 100_000, bytes(17 << 20)], ids=["list", "deep", "large"]
+    "body", [b"[1, 2]", b'{"paths": ' + b"[" * 100_000, bytes(17 << 20)], ids=["list", "deeply-nested", "too-large"]
 )
-async def test_a_hostile_document_harms_nobody(tmp_path: Path, body: bytes, caplog: pytest.LogCaptureFixture) -> None:
+async def test_invalid_v2_document_is_logged_and_not_merged(
+    tmp_path: Path, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     async with aggregating(tmp_path, body) as (client, _):
         message = "cannot read the OpenAPI documents of v1.wardle.example.com"
         await eventually(lambda: message in caplog.text, timeout_s=120)
@@ -261,7 +263,7 @@ async def test_a_hostile_document_harms_nobody(tmp_path: Path, body: bytes, capl
         assert (await client.get(f"/{NAME}"))["resources"][0]["name"] == "flunders", "the API itself is served"
 
 
-async def test_a_server_that_ends_gives_up_its_downloads(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_server_shutdown_cancels_openapi_downloads(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with asyncio.timeout(120), serving_wardle(tmp_path) as wardle:
         wardle.stalls = True
         async with (

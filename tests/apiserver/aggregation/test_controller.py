@@ -1,10 +1,10 @@
-"""Metrics of kubelets in other processes, and an API of a service that an APIService names: real servers over TLS."""
+"""Metrics of kubelets in other processes, and APIs that APIServices register: real servers over TLS."""
 
 import asyncio
 import base64
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.server import own_address
 from sampan.cluster.pki import ADMIN, CA, PROXY_CA, PROXY_CLIENT
 from sampan.machinery import errors
-from sampan.machinery.client.transport import Request as Asked
+from sampan.machinery.client.transport import Request as ClientRequest
 from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue
 from sampan.testing.keys import KEYS
 from tests.controllers.cluster import Cluster, cluster
@@ -31,10 +31,10 @@ SERVICE = "/api/v1/namespaces/kube-system/services"
 ENDPOINTS = "/api/v1/namespaces/kube-system/endpoints"
 REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
 REGISTRATION = "v1beta1.metrics.k8s.io"
-SVC_NAME = "figures.kube-system.svc"
+SERVICE_HOST = "metrics-server.kube-system.svc"
 SUMMARY = {
     "node": {
-        "nodeName": "far",
+        "nodeName": "remote",
         "cpu": {"time": "2026-01-01T00:00:00Z", "usageNanoCores": 7},
         "memory": {"workingSetBytes": 4096},
     },
@@ -46,18 +46,18 @@ needs_address = pytest.mark.skipif(
 )
 
 
-class There:
-    """A server on this machine's own address: a kubelet and a service of metrics in one."""
+class RemoteServer:
+    """A server on this machine's own address that is both a kubelet and a metrics server."""
 
     def __init__(self, ca: bytes) -> None:
         self.ca, self.port = ca, 0
         self.received: list[web.BaseRequest] = []
         self.peers: list[Any] = []
-        """The subjects of the callers' certificates, other than in requests for discovery."""
+        """The subjects of the client certificates of all requests except discovery."""
 
     def requests(self) -> list[web.BaseRequest]:
         """Return the requests other than those for discovery and OpenAPI."""
-        return [request for request in self.received if not _is_about_the_api(request)]
+        return [request for request in self.received if not _is_discovery_or_openapi(request)]
 
     async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
         self.received.append(request)
@@ -66,29 +66,31 @@ class There:
         if request.path != METRICS:
             self.peers.append((request.get_extra_info("peercert") or {}).get("subject"))
         if request.path == METRICS:
-            return web.json_response({"kind": "APIResourceList", "resources": [_entry("nodes"), _entry("pods")]})
+            return web.json_response(
+                {"kind": "APIResourceList", "resources": [_api_resource("nodes"), _api_resource("pods")]}
+            )
         if request.path == "/stats/summary":
             return web.json_response(SUMMARY)
-        if request.path.endswith("/namespaces/away/pods"):
+        if request.path.endswith("/namespaces/redirected/pods"):
             return web.Response(status=307, headers={"Location": "/secret"})
-        if request.path.endswith("/namespaces/vast/pods"):
+        if request.path.endswith("/namespaces/oversized/pods"):
             return web.Response(body=bytes(65 << 20))
         return web.json_response({"kind": "NodeMetricsList", "items": [], "path": request.raw_path}, status=203)
 
 
-def _is_about_the_api(request: web.BaseRequest) -> bool:
+def _is_discovery_or_openapi(request: web.BaseRequest) -> bool:
     return request.path == METRICS or request.path.startswith("/openapi/")
 
 
-def _entry(name: str) -> dict[str, Any]:
+def _api_resource(name: str) -> dict[str, Any]:
     return {"name": name, "singularName": "", "namespaced": False, "kind": "Metrics", "verbs": ["get", "list"]}
 
 
 @asynccontextmanager
-async def there(directory: Path) -> AsyncIterator[There]:
-    pki, now = KEYS.write(directory / "there"), time.time()
+async def remote_server(directory: Path) -> AsyncIterator[RemoteServer]:
+    pki, now = KEYS.write(directory / "remote"), time.time()
     ca = KeyPair(pki.certificate(CA).read_bytes(), pki.key(CA).read_bytes())
-    pair = issue(ca, SigningRequest(common_name="figures", dns_names=[SVC_NAME], is_server=True), now=now)
+    pair = issue(ca, SigningRequest(common_name="metrics-server", dns_names=[SERVICE_HOST], is_server=True), now=now)
     file = directory / "serving.pem"
     file.write_bytes(pair.certificate + pair.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -96,21 +98,21 @@ async def there(directory: Path) -> AsyncIterator[There]:
     for trusted in (CA, PROXY_CA):
         context.load_verify_locations(pki.certificate(trusted))
     context.verify_mode = ssl.CERT_OPTIONAL
-    remote = There(ca.certificate)
-    runner = web.ServerRunner(web.Server(remote.respond), shutdown_timeout=0.1)
+    server = RemoteServer(ca.certificate)
+    runner = web.ServerRunner(web.Server(server.respond), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, own_address(), 0, ssl_context=context).start()
-    remote.port = runner.addresses[0][1]
+    server.port = runner.addresses[0][1]
     try:
-        yield remote
+        yield server
     finally:
         await runner.cleanup()
 
 
-async def ask(cluster_: Cluster, method: str, path: str, value: Any = None, **query: str) -> Any:
+async def send(cluster_: Cluster, method: str, path: str, value: Any = None, **query: str) -> Any:
     headers = {"Content-Type": "application/json"} if value is not None else {}
     body = msgspec.json.encode(value) if value is not None else b""
-    request = Asked(method=method, path=path, query=list(query.items()), headers=headers, body=body)
+    request = ClientRequest(method=method, path=path, query=list(query.items()), headers=headers, body=body)
     return msgspec.json.decode((await cluster_.transport.send(request)).body())
 
 
@@ -119,153 +121,155 @@ async def add_node(cluster_: Cluster, port: int) -> None:
         "addresses": [{"type": "InternalIP", "address": own_address()}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
     }
-    await ask(cluster_, "POST", "/api/v1/nodes", {"metadata": {"name": "far"}, "status": status})
+    await send(cluster_, "POST", "/api/v1/nodes", {"metadata": {"name": "remote"}, "status": status})
 
 
-async def is_served(cluster_: Cluster) -> bool:
-    groups = await ask(cluster_, "GET", "/apis")
+async def is_metrics_api_served(cluster_: Cluster) -> bool:
+    groups = await send(cluster_, "GET", "/apis")
     return any(group["name"] == "metrics.k8s.io" for group in groups["groups"])
 
 
 @needs_address
-async def test_metrics_are_served_once_a_kubelet_outside_has_them(tmp_path: Path) -> None:
-    async with there(tmp_path) as far, cluster() as cluster_:
-        await ask(cluster_, "POST", "/api/v1/nodes", {"metadata": {"name": "silent"}})
+async def test_metrics_api_is_served_once_a_remote_kubelet_has_metrics(tmp_path: Path) -> None:
+    async with remote_server(tmp_path) as remote, cluster() as cluster_:
+        await send(cluster_, "POST", "/api/v1/nodes", {"metadata": {"name": "silent"}})
         await cluster_.clock.settle()
-        assert not await is_served(cluster_), "nobody has figures"
-        await add_node(cluster_, far.port)
-        await eventually(lambda: is_served(cluster_))
-        response = await ask(cluster_, "GET", f"{METRICS}/nodes")
+        assert not await is_metrics_api_served(cluster_), "no kubelet has metrics"
+        await add_node(cluster_, remote.port)
+        await eventually(lambda: is_metrics_api_served(cluster_))
+        response = await send(cluster_, "GET", f"{METRICS}/nodes")
         assert [(item["metadata"]["name"], item["usage"]) for item in response["items"]] == [
-            ("far", {"cpu": "7n", "memory": "4Ki"})
+            ("remote", {"cpu": "7n", "memory": "4Ki"})
         ]
         async with cluster_.running("clusterrole-aggregation-controller"):
-            role = await ask(cluster_, "GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}")
+            role = await send(cluster_, "GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}")
             assert role["rules"][0]["resources"] == ["pods", "nodes"]
-            await eventually(lambda: _may_view(cluster_, role["rules"][0]))
+            await eventually(lambda: _view_role_includes(cluster_, role["rules"][0]))
 
 
-async def _may_view(cluster_: Cluster, rule: Any) -> bool:
-    view = await ask(cluster_, "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/view")
+async def _view_role_includes(cluster_: Cluster, rule: Any) -> bool:
+    view = await send(cluster_, "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/view")
     return rule in view["rules"]
 
 
 async def register(cluster_: Cluster, port: int, **spec: Any) -> None:
     ports = [{"name": "https", "port": 443}]
-    await ask(cluster_, "POST", SERVICE, {"metadata": {"name": "figures"}, "spec": {"ports": ports}})
+    await send(cluster_, "POST", SERVICE, {"metadata": {"name": "metrics-server"}, "spec": {"ports": ports}})
     subset = {"addresses": [{"ip": own_address()}], "ports": [{"name": "https", "port": port}]}
-    await ask(cluster_, "POST", ENDPOINTS, {"metadata": {"name": "figures"}, "subsets": [subset]})
-    about: Mapping[str, Any] = {
+    await send(cluster_, "POST", ENDPOINTS, {"metadata": {"name": "metrics-server"}, "subsets": [subset]})
+    apiservice_spec = {
         "group": "metrics.k8s.io",
         "version": "v1beta1",
         "groupPriorityMinimum": 100,
         "versionPriority": 100,
-        "service": {"name": "figures", "namespace": "kube-system"},
+        "service": {"name": "metrics-server", "namespace": "kube-system"},
         **spec,
     }
-    await ask(cluster_, "POST", REGISTRATIONS, {"metadata": {"name": REGISTRATION}, "spec": about})
+    await send(cluster_, "POST", REGISTRATIONS, {"metadata": {"name": REGISTRATION}, "spec": apiservice_spec})
     await eventually(lambda: condition(cluster_))
 
 
 async def condition(cluster_: Cluster) -> dict[str, Any] | None:
     """Return the condition Available of the registration once it is known."""
-    status = (await ask(cluster_, "GET", f"{REGISTRATIONS}/{REGISTRATION}")).get("status", {})
+    status = (await send(cluster_, "GET", f"{REGISTRATIONS}/{REGISTRATION}")).get("status", {})
     return next(iter(status.get("conditions", [])), None)
 
 
 @needs_address
-async def test_a_service_goes_first(tmp_path: Path) -> None:
-    async with there(tmp_path) as far, cluster() as cluster_:
-        await register(cluster_, far.port, caBundle=base64.b64encode(far.ca).decode())
-        response = await ask(cluster_, "GET", f"{METRICS}/nodes", labelSelector="a=b c")
+async def test_metrics_apiservice_takes_precedence_over_kubelet_metrics(tmp_path: Path) -> None:
+    async with remote_server(tmp_path) as remote, cluster() as cluster_:
+        await register(cluster_, remote.port, caBundle=base64.b64encode(remote.ca).decode())
+        response = await send(cluster_, "GET", f"{METRICS}/nodes", labelSelector="a=b c")
         assert response["path"] == f"{METRICS}/nodes?labelSelector=a%3Db+c"
-        headers = far.requests()[0].headers
+        headers = remote.requests()[0].headers
         assert headers["X-Remote-User"] == "system:apiserver"
         assert headers.getall("X-Remote-Group") == ["system:masters", "system:authenticated"]
         assert "Authorization" not in headers
-        resources = await ask(cluster_, "GET", METRICS)
+        resources = await send(cluster_, "GET", METRICS)
         assert [resource["name"] for resource in resources["resources"]] == ["nodes", "pods"]
-        found_condition = await condition(cluster_)
-        assert found_condition is not None
-        assert (found_condition["status"], found_condition["reason"]) == ("True", "Passed")
-        assert await is_served(cluster_)
-        await add_node(cluster_, far.port)
-        assert (await ask(cluster_, "GET", f"{METRICS}/nodes"))["path"] == f"{METRICS}/nodes", "also with kubelets"
-        await ask(cluster_, "DELETE", f"{REGISTRATIONS}/{REGISTRATION}")
-        await eventually(lambda: _figures(cluster_))
+        available = await condition(cluster_)
+        assert available is not None
+        assert (available["status"], available["reason"]) == ("True", "Passed")
+        assert await is_metrics_api_served(cluster_)
+        await add_node(cluster_, remote.port)
+        assert (await send(cluster_, "GET", f"{METRICS}/nodes"))["path"] == f"{METRICS}/nodes", (
+            "the APIService keeps precedence over kubelets"
+        )
+        await send(cluster_, "DELETE", f"{REGISTRATIONS}/{REGISTRATION}")
+        await eventually(lambda: _node_metrics(cluster_))
 
 
 @needs_address
 @pytest.mark.parametrize(("file", "name"), [("admin.crt", "kubernetes-admin"), ("none.crt", "")])
-async def test_the_server_shows_who_it_is(tmp_path: Path, file: str, name: str) -> None:
-    async with there(tmp_path) as far, cluster() as cluster_:
-        await register(cluster_, far.port, insecureSkipTLSVerify=True)
-        server, keys = cluster_.server, tmp_path / "there"
+async def test_proxy_client_certificate_is_sent_if_its_file_exists(tmp_path: Path, file: str, name: str) -> None:
+    async with remote_server(tmp_path) as remote, cluster() as cluster_:
+        await register(cluster_, remote.port, insecureSkipTLSVerify=True)
+        server, keys = cluster_.server, tmp_path / "remote"
         item = await server.registry.open_store_of("apiregistration.k8s.io", "v1", "APIService").get("", REGISTRATION)
         service = item.object(server.registry.open_store_of("apiregistration.k8s.io", "v1", "APIService").codec.decode)
         files = (keys / file, keys / "admin.key")
-        remote = RemoteApi(registry=server.registry, upstream=server.upstream, service=service, client=files)
+        api = RemoteApi(registry=server.registry, upstream=server.upstream, service=service, client=files)
         call = Call(method="GET", path=f"{METRICS}/pods", query=Query(""), headers={}, user=UserInfo("ann"))
-        await remote.serve(call)
-        assert far.received[-1].headers["X-Remote-User"] == "ann"
-        named = dict(pair for relative in far.peers[-1] or () for pair in relative)
-        assert named.get("commonName", "") == name
+        await api.serve(call)
+        assert remote.received[-1].headers["X-Remote-User"] == "ann"
+        attributes = dict(pair for relative in remote.peers[-1] or () for pair in relative)
+        assert attributes.get("commonName", "") == name
 
 
 @needs_address
-async def test_the_client_certificate_of_the_server_can_be_renewed(tmp_path: Path) -> None:
-    async with there(tmp_path) as far, cluster() as cluster_:
-        await register(cluster_, far.port, insecureSkipTLSVerify=True)
+async def test_renewed_proxy_client_certificate_is_used(tmp_path: Path) -> None:
+    async with remote_server(tmp_path) as remote, cluster() as cluster_:
+        await register(cluster_, remote.port, insecureSkipTLSVerify=True)
         client = (tmp_path / "client.crt", tmp_path / "client.key")
-        _take(tmp_path / "there", ADMIN, client)
+        _copy_key_pair(tmp_path / "remote", ADMIN, client)
         server = cluster_.server
         controller = AggregationController(pipeline=server.pipeline, upstream=server.upstream, client=client)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(controller.run())
-            await eventually(lambda: _shows(controller, far, "kubernetes-admin"))
-            _take(tmp_path / "there", PROXY_CLIENT, client)
+            await eventually(lambda: _sends_certificate_of(controller, remote, "kubernetes-admin"))
+            _copy_key_pair(tmp_path / "remote", PROXY_CLIENT, client)
             controller.renew_client()
-            assert await _shows(controller, far, "front-proxy-client")
+            assert await _sends_certificate_of(controller, remote, "front-proxy-client")
             running.cancel()
 
 
-def _take(keys: Path, name: str, client: tuple[Path, Path]) -> None:
+def _copy_key_pair(keys: Path, name: str, client: tuple[Path, Path]) -> None:
     for file, suffix in zip(client, ("crt", "key"), strict=True):
         file.write_bytes((keys / f"{name}.{suffix}").read_bytes())
 
 
-async def _shows(controller: AggregationController, far: There, name: str) -> bool:
+async def _sends_certificate_of(controller: AggregationController, remote: RemoteServer, name: str) -> bool:
     call = Call(method="GET", path=f"{METRICS}/nodes", query=Query(""), headers={}, user=UserInfo("ann"))
     if await controller.serve(call) is None:
         return False
-    subject = far.peers[-1] if far.peers else None
-    shown: dict[str, str] = dict(pair for relative in subject or () for pair in relative)
-    return shown.get("commonName", "") == name
+    subject = remote.peers[-1] if remote.peers else None
+    attributes: dict[str, str] = dict(pair for relative in subject or () for pair in relative)
+    return attributes.get("commonName", "") == name
 
 
 @needs_address
-async def test_nobody_goes_elsewhere_in_a_callers_name(tmp_path: Path) -> None:
-    async with there(tmp_path) as far, cluster() as cluster_:
-        await register(cluster_, far.port, insecureSkipTLSVerify=True)
-        path = f"{METRICS}/namespaces/away/pods"
-        response = await cluster_.transport.send(Asked(method="GET", path=path, headers={}))
+async def test_redirects_of_an_aggregated_server_are_not_followed(tmp_path: Path) -> None:
+    async with remote_server(tmp_path) as remote, cluster() as cluster_:
+        await register(cluster_, remote.port, insecureSkipTLSVerify=True)
+        path = f"{METRICS}/namespaces/redirected/pods"
+        response = await cluster_.transport.send(ClientRequest(method="GET", path=path, headers={}))
         assert (response.status, response.headers["Location"]) == (307, "/secret")
-        assert [request.path for request in far.requests()] == [path]
+        assert [request.path for request in remote.requests()] == [path]
 
 
 @needs_address
-async def test_an_answer_without_end_is_not_kept(tmp_path: Path) -> None:
-    async with there(tmp_path) as far, cluster() as cluster_:
-        await register(cluster_, far.port, insecureSkipTLSVerify=True)
-        path = f"{METRICS}/namespaces/vast/pods"
+async def test_oversized_response_of_an_aggregated_server_gets_503(tmp_path: Path) -> None:
+    async with remote_server(tmp_path) as remote, cluster() as cluster_:
+        await register(cluster_, remote.port, insecureSkipTLSVerify=True)
+        path = f"{METRICS}/namespaces/oversized/pods"
         with pytest.raises(errors.ApiError, match="more than") as refused:
-            await ask(cluster_, "GET", path)
+            await send(cluster_, "GET", path)
         assert refused.value.code == 503
 
 
-async def _figures(cluster_: Cluster) -> Any:
-    """From the kubelet."""
-    return (await ask(cluster_, "GET", f"{METRICS}/nodes"))["items"]
+async def _node_metrics(cluster_: Cluster) -> Any:
+    """Return the node metrics that kubelets report."""
+    return (await send(cluster_, "GET", f"{METRICS}/nodes"))["items"]
 
 
 @needs_address
@@ -274,30 +278,30 @@ async def _figures(cluster_: Cluster) -> Any:
     [
         ({}, "FailedDiscoveryCheck", "certificate signed by unknown authority"),
         (
-            {"service": {"name": "figures", "namespace": "kube-system", "port": 444}},
+            {"service": {"name": "metrics-server", "namespace": "kube-system", "port": 444}},
             "ServicePortError",
             "is not listening on port 444",
         ),
         ({"service": {"name": "none", "namespace": "kube-system"}}, "ServiceNotFound", "is not present"),
     ],
 )
-async def test_a_service_that_cannot_be_reached(
+async def test_apiservice_with_unreachable_service_is_unavailable(
     tmp_path: Path, spec: dict[str, Any], reason: str, message: str
 ) -> None:
-    async with there(tmp_path) as far, cluster() as cluster_:
-        await register(cluster_, far.port, **spec)
+    async with remote_server(tmp_path) as remote, cluster() as cluster_:
+        await register(cluster_, remote.port, **spec)
         available = await condition(cluster_)
         assert available is not None
         assert (available["status"], available["reason"]) == ("False", reason)
         assert message in available["message"]
         with pytest.raises(errors.ServiceUnavailable):
-            await ask(cluster_, "GET", f"{METRICS}/nodes")
+            await send(cluster_, "GET", f"{METRICS}/nodes")
 
 
-async def test_the_groups_of_the_server_itself_are_registered() -> None:
+async def test_apiservices_are_registered_for_builtin_and_custom_groups() -> None:
     async with cluster() as cluster_:
         await eventually(lambda: _is_registered(cluster_, "v1.apps"))
-        service = await ask(cluster_, "GET", f"{REGISTRATIONS}/v1.apps")
+        service = await send(cluster_, "GET", f"{REGISTRATIONS}/v1.apps")
         assert service["metadata"]["labels"] == {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
         assert service["status"]["conditions"][0]["reason"] == "Local"
         definition = {
@@ -312,14 +316,14 @@ async def test_the_groups_of_the_server_itself_are_registered() -> None:
             },
         }
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        await ask(cluster_, "POST", definitions, definition)
+        await send(cluster_, "POST", definitions, definition)
         await eventually(lambda: _is_registered(cluster_, "v1.example.com"))
-        await ask(cluster_, "DELETE", f"{definitions}/things.example.com")
+        await send(cluster_, "DELETE", f"{definitions}/things.example.com")
         await eventually(lambda: _is_gone(cluster_, "v1.example.com"))
 
 
 async def _is_registered(cluster_: Cluster, name: str) -> bool:
-    services = await ask(cluster_, "GET", REGISTRATIONS)
+    services = await send(cluster_, "GET", REGISTRATIONS)
     return any(service["metadata"]["name"] == name for service in services["items"])
 
 

@@ -1,4 +1,4 @@
-"""OpenAPI v2 documents of other servers as v3 documents."""
+"""Conversion of OpenAPI v2 documents to v3 documents."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _converted(document: dict[str, Any]) -> Any:
     return msgspec.json.decode(to_v3(used_part(msgspec.json.encode(document), "a.example.com", "v1")))
 
 
-def test_a_document_is_converted() -> None:
+def test_v2_document_is_converted_to_v3() -> None:
     converted = _converted(DOCUMENT)
     schema = {"schema": {"$ref": "#/components/schemas/Flunder"}}
     assert (converted["openapi"], converted["info"]) == ("3.0.0", {"title": "wardle", "version": "1"})
@@ -73,7 +73,7 @@ def test_a_document_is_converted() -> None:
     assert items == {"$ref": "#/components/schemas/Part"}
 
 
-def test_a_body_parameter_that_operations_share() -> None:
+def test_shared_body_parameter_becomes_request_body() -> None:
     shared = {"in": "body", "name": "body", "schema": FLUNDER}
     operation = {**OPERATION, "parameters": [{"$ref": "#/parameters/shared"}]}
     converted = _converted({**DOCUMENT, "paths": {PATH: {"post": operation}}, "parameters": {"shared": shared}})

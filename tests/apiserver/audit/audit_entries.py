@@ -1,4 +1,4 @@
-"""Entries of the audit log, built for tests."""
+"""Builders of audit log entries."""
 
 from sampan.apiserver.audit.event import AuditEntry, AuditEvent, Body
 

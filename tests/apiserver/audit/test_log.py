@@ -1,4 +1,4 @@
-"""The audit log: bounded, rotated, written to its end, and harmless when the file is not."""
+"""The audit log: bounds, rotation, shutdown, and files that cannot be written."""
 
 import asyncio
 import json
@@ -14,8 +14,8 @@ from sampan.machinery.telemetry.metrics import Metrics
 from tests.apiserver.audit.audit_entries import entry
 
 
-async def written(log: AuditLog, count: int) -> None:
-    """Put so many entries and stop at once."""
+async def write_and_stop(log: AuditLog, count: int) -> None:
+    """Put `count` entries and stop the log at once."""
     running = asyncio.create_task(log.run())
     await asyncio.sleep(0)
     for number in range(count):
@@ -25,24 +25,24 @@ async def written(log: AuditLog, count: int) -> None:
         await running
 
 
-def test_everything_is_written_before_the_end(tmp_path: Path) -> None:
+def test_queued_events_are_written_on_shutdown(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     log = AuditLog(file=AuditLogFile(str(path), clock=VirtualClock()), metrics=Metrics())
-    asyncio.run(written(log, 1700))
+    asyncio.run(write_and_stop(log, 1700))
     assert [json.loads(line)["auditID"] for line in path.read_text().splitlines()] == [str(n) for n in range(1700)]
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_entries_beyond_the_limit_are_dropped_and_counted(tmp_path: Path) -> None:
+def test_events_beyond_the_entry_limit_are_dropped_and_counted(tmp_path: Path) -> None:
     metrics = Metrics()
     path = tmp_path / "audit.log"
     file = AuditLogFile(str(path), clock=VirtualClock())
-    asyncio.run(written(AuditLog(file=file, metrics=metrics, max_entries=5), 8))
+    asyncio.run(write_and_stop(AuditLog(file=file, metrics=metrics, max_entries=5), 8))
     assert len(path.read_text().splitlines()) == 5
     assert 'apiserver_audit_error_total{plugin="log"} 3' in metrics.text()
 
 
-def test_bytes_beyond_the_limit_are_dropped() -> None:
+def test_events_beyond_the_byte_limit_are_dropped_and_counted() -> None:
     metrics = Metrics()
     log = AuditLog(file=AuditLogFile("/nowhere/audit.log", clock=VirtualClock()), metrics=metrics)
     for _ in range(10):
@@ -50,10 +50,10 @@ def test_bytes_beyond_the_limit_are_dropped() -> None:
     assert 'apiserver_audit_error_total{plugin="log"} 4' in metrics.text()
 
 
-def test_file_that_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
+def test_events_for_an_unwritable_file_are_dropped_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     metrics = Metrics()
     log = AuditLog(file=AuditLogFile("/proc/nowhere/audit.log", clock=VirtualClock()), metrics=metrics)
-    asyncio.run(written(log, 3))
+    asyncio.run(write_and_stop(log, 3))
     assert 'apiserver_audit_error_total{plugin="log"} 3' in metrics.text()
     assert "dropped 3 events" in caplog.text
 
@@ -69,7 +69,7 @@ def test_a_full_log_file_is_rotated(tmp_path: Path) -> None:
     assert kept[0].name.startswith("audit-2026-01-01T00-00-00.")
 
 
-def test_rotation_within_a_batch(tmp_path: Path) -> None:
+def test_log_file_is_rotated_within_a_batch(tmp_path: Path) -> None:
     file = AuditLogFile(str(tmp_path / "audit.log"), clock=VirtualClock(), max_bytes=100)
     file.write([b"%02d" % number + b"x" * 37 + b"\n" for number in range(5)])
     assert sorted(len(path.read_bytes()) for path in tmp_path.iterdir()) == [40, 80, 80]

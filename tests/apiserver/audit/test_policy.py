@@ -1,4 +1,4 @@
-"""Which rule of an audit policy fits, and what a policy may not say."""
+"""Audit policies: matching of rules, and validation."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def pods(**parts: Any) -> Attributes:
     return Attributes(**{"user": MAY, "verb": "get", "version": "v1", "resource": "pods", "namespace": "ns", **parts})
 
 
-def of(group: str, *resources: str, **more: Any) -> list[dict[str, Any]]:
+def group_resources(group: str, *resources: str, **more: Any) -> list[dict[str, Any]]:
     return [{"group": group, "resources": list(resources), **more}]
 
 
@@ -27,7 +27,7 @@ HEALTH = Attributes(MAY, "get", "/healthz/etcd", is_resource=False)
 
 
 @pytest.mark.parametrize(
-    ("rule", "attributes", "fits"),
+    ("rule", "attributes", "matches"),
     [
         ({}, pods(), True),
         ({}, HEALTH, True),
@@ -41,37 +41,37 @@ HEALTH = Attributes(MAY, "get", "/healthz/etcd", is_resource=False)
         ({"namespaces": ["other"]}, pods(), False),
         ({"namespaces": [""]}, pods(namespace=""), True),
         ({"namespaces": ["ns"]}, HEALTH, False),
-        ({"resources": of("", "pods")}, pods(), True),
-        ({"resources": of("apps", "pods")}, pods(), False),
-        ({"resources": of("*", "pods")}, pods(), True),
-        ({"resources": of("")}, pods(), True),
-        ({"resources": of("", "pods")}, pods(subresource="log"), False),
-        ({"resources": of("", "pods/log")}, pods(subresource="log"), True),
-        ({"resources": of("", "pods/*")}, pods(subresource="log"), True),
-        ({"resources": of("", "pods/*")}, pods(), True),
-        ({"resources": of("", "*/log")}, pods(subresource="log"), True),
-        ({"resources": of("", "*/log")}, pods(subresource="exec"), False),
-        ({"resources": of("", "*")}, pods(subresource="log"), True),
-        ({"resources": of("", "pods", resourceNames=["a"])}, pods(name="a"), True),
-        ({"resources": of("", "pods", resourceNames=["a"])}, pods(name="b"), False),
+        ({"resources": group_resources("", "pods")}, pods(), True),
+        ({"resources": group_resources("apps", "pods")}, pods(), False),
+        ({"resources": group_resources("*", "pods")}, pods(), True),
+        ({"resources": group_resources("")}, pods(), True),
+        ({"resources": group_resources("", "pods")}, pods(subresource="log"), False),
+        ({"resources": group_resources("", "pods/log")}, pods(subresource="log"), True),
+        ({"resources": group_resources("", "pods/*")}, pods(subresource="log"), True),
+        ({"resources": group_resources("", "pods/*")}, pods(), True),
+        ({"resources": group_resources("", "*/log")}, pods(subresource="log"), True),
+        ({"resources": group_resources("", "*/log")}, pods(subresource="exec"), False),
+        ({"resources": group_resources("", "*")}, pods(subresource="log"), True),
+        ({"resources": group_resources("", "pods", resourceNames=["a"])}, pods(name="a"), True),
+        ({"resources": group_resources("", "pods", resourceNames=["a"])}, pods(name="b"), False),
         ({"nonResourceURLs": ["/healthz*"]}, HEALTH, True),
         ({"nonResourceURLs": ["/healthz"]}, HEALTH, False),
         ({"nonResourceURLs": ["*"]}, HEALTH, True),
         ({"nonResourceURLs": ["*"]}, pods(), False),
     ],
 )
-def test_a_rule_applies_to_matching_requests(rule: dict[str, Any], attributes: Attributes, fits: bool) -> None:
+def test_a_rule_applies_to_matching_requests(rule: dict[str, Any], attributes: Attributes, matches: bool) -> None:
     audit_config = parse(policy({"level": "Request", **rule})).evaluate(attributes)
-    assert audit_config.level is (AuditLevel.REQUEST if fits else AuditLevel.NONE)
+    assert audit_config.level is (AuditLevel.REQUEST if matches else AuditLevel.NONE)
 
 
-def test_first_rule_decides() -> None:
+def test_first_matching_rule_decides() -> None:
     parsed = parse(policy({"level": "None", "users": ["may"]}, {"level": "Metadata"}))
     assert parsed.evaluate(pods()).level is AuditLevel.NONE
     assert parsed.evaluate(pods(user=UserInfo("june"))).level is AuditLevel.METADATA
 
 
-def test_stages_and_fields_left_out() -> None:
+def test_omitted_stages_and_managed_fields_of_policy_and_rule() -> None:
     parsed = parse(
         policy(
             {"level": "Metadata", "verbs": ["get"], "omitStages": ["ResponseStarted"], "omitManagedFields": False},
@@ -80,13 +80,13 @@ def test_stages_and_fields_left_out() -> None:
             omitManagedFields=True,
         )
     )
-    first, other = parsed.evaluate(pods()), parsed.evaluate(pods(verb="list"))
+    first, second = parsed.evaluate(pods()), parsed.evaluate(pods(verb="list"))
     assert (first.omitted, first.omits_managed_fields) == (frozenset({RECEIVED, STARTED}), False)
-    assert (other.omitted, other.omits_managed_fields) == (frozenset({RECEIVED}), True)
+    assert (second.omitted, second.omits_managed_fields) == (frozenset({RECEIVED}), True)
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("value", "message"),
     [
         (None, "Expected `object`"),
         ({"apiVersion": "v1", "kind": "Policy", "rules": [{"level": "None"}]}, "audit.k8s.io/v1"),
@@ -100,10 +100,10 @@ def test_stages_and_fields_left_out() -> None:
         (policy({"level": "None", "nonResourceURLs": ["/a*b"]}), "only at its end"),
         (policy({"level": "None", "nonResourceURLs": ["/a"], "namespaces": ["a"]}), "cannot apply to both"),
         (policy({"level": "None", "resources": [{"resourceNames": ["a"]}]}), "requires at least one resource"),
-        (policy({"level": "None", "resources": of("apps/v1", "x")}), "is not an API group"),
+        (policy({"level": "None", "resources": group_resources("apps/v1", "x")}), "is not an API group"),
     ],
 )
-def test_an_invalid_policy_is_rejected(value: Any, words: str) -> None:
+def test_an_invalid_policy_is_rejected(value: Any, message: str) -> None:
     with pytest.raises(AuditPolicyError) as caught:
         parse(value)
-    assert words in str(caught.value)
+    assert message in str(caught.value)

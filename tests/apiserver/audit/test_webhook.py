@@ -13,13 +13,13 @@ from aiohttp import web
 from sampan.apiserver.audit.webhook import AuditWebhook, AuditWebhookConfig
 from sampan.machinery.telemetry.metrics import Metrics
 from tests.apiserver.audit.audit_entries import entry
-from tests.apiserver.authn.https_service import outside
+from tests.apiserver.authn.https_service import https_endpoint
 
 HOUR_S = 3600.0
 
 
 class Receiver:
-    """A webhook. It refuses the first requests with these codes, and remembers what it has accepted."""
+    """A webhook that rejects the first requests with the given codes and keeps the event lists that it accepts."""
 
     def __init__(self, *codes: int) -> None:
         self._codes = list(codes)
@@ -45,11 +45,11 @@ class Receiver:
 
 
 @asynccontextmanager
-async def sending(
+async def running_webhook(
     directory: Path, receiver: Receiver, metrics: Metrics | None = None, **settings: Any
 ) -> AsyncIterator[AuditWebhook]:
-    async with outside(directory, receiver.respond) as there:
-        config = AuditWebhookConfig(access=there.access(), initial_backoff_s=0.001, **settings)
+    async with https_endpoint(directory, receiver.respond) as endpoint:
+        config = AuditWebhookConfig(access=endpoint.access(), initial_backoff_s=0.001, **settings)
         webhook = AuditWebhook(config, metrics=metrics or Metrics())
         running = asyncio.create_task(webhook.run())
         await asyncio.sleep(0)
@@ -61,9 +61,9 @@ async def sending(
                 await running
 
 
-async def test_events_are_sent_in_batches_in_their_order(tmp_path: Path) -> None:
+async def test_events_are_sent_in_batches_in_order(tmp_path: Path) -> None:
     receiver = Receiver()
-    async with sending(tmp_path, receiver, max_batch=2, max_wait_s=HOUR_S) as webhook:
+    async with running_webhook(tmp_path, receiver, max_batch=2, max_wait_s=HOUR_S) as webhook:
         for number in range(5):
             webhook.put(entry(str(number)))
         assert await receiver.next_ids() == ["0", "1"]
@@ -71,24 +71,26 @@ async def test_events_are_sent_in_batches_in_their_order(tmp_path: Path) -> None
     assert await receiver.next_ids() == ["4"], "the remaining event is sent when the server stops"
 
 
-async def test_a_batch_is_sent_after_a_while_although_it_is_not_full(tmp_path: Path) -> None:
+async def test_incomplete_batch_is_sent_after_max_wait(tmp_path: Path) -> None:
     receiver = Receiver()
-    async with sending(tmp_path, receiver, max_wait_s=0.001) as webhook:
+    async with running_webhook(tmp_path, receiver, max_wait_s=0.001) as webhook:
         webhook.put(entry("1"))
         assert await receiver.next_ids() == ["1"]
 
 
-async def test_any_refusal_is_tried_again(tmp_path: Path) -> None:
+async def test_rejected_batch_is_retried(tmp_path: Path) -> None:
     receiver = Receiver(400, 503)
-    async with sending(tmp_path, receiver, max_batch=1) as webhook:
+    async with running_webhook(tmp_path, receiver, max_batch=1) as webhook:
         webhook.put(entry("1"))
         assert await receiver.next_ids() == ["1"]
     assert receiver.refused == [400, 503]
 
 
-async def test_a_batch_that_is_never_accepted_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_batch_is_dropped_and_counted_after_the_last_retry(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     receiver, metrics = Receiver(*[500] * 5), Metrics()
-    async with sending(tmp_path, receiver, metrics, max_batch=2, max_wait_s=HOUR_S) as webhook:
+    async with running_webhook(tmp_path, receiver, metrics, max_batch=2, max_wait_s=HOUR_S) as webhook:
         for number in range(4):
             webhook.put(entry(str(number)))
         assert await receiver.next_ids() == ["2", "3"]
@@ -97,9 +99,9 @@ async def test_a_batch_that_is_never_accepted_is_counted(tmp_path: Path, caplog:
     assert message.startswith("audit webhook: dropped 2 events that could not be sent: ")
 
 
-async def test_the_buffer_is_bounded(tmp_path: Path) -> None:
+async def test_events_beyond_the_buffer_limit_are_dropped_and_counted(tmp_path: Path) -> None:
     receiver, metrics = Receiver(), Metrics()
-    async with sending(tmp_path, receiver, metrics, max_entries=3, max_wait_s=HOUR_S) as webhook:
+    async with running_webhook(tmp_path, receiver, metrics, max_entries=3, max_wait_s=HOUR_S) as webhook:
         for number in range(5):
             webhook.put(entry(str(number)))
     assert await receiver.next_ids() == ["0", "1", "2"]
@@ -108,7 +110,7 @@ async def test_the_buffer_is_bounded(tmp_path: Path) -> None:
 
 async def test_batches_are_throttled(tmp_path: Path) -> None:
     receiver = Receiver()
-    async with sending(tmp_path, receiver, max_batch=1, batches_per_s=1 / HOUR_S, burst=2) as webhook:
+    async with running_webhook(tmp_path, receiver, max_batch=1, batches_per_s=1 / HOUR_S, burst=2) as webhook:
         for number in range(4):
             webhook.put(entry(str(number)))
         assert await receiver.next_ids() == ["0"]

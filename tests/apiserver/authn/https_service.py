@@ -1,4 +1,4 @@
-"""A service outside the cluster, over HTTPS with the test library's certificates."""
+"""An HTTPS endpoint outside the cluster, with the certificates of the test library."""
 
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,11 +12,11 @@ from sampan.cluster.pki import ADMIN, CA, SERVER, Pki
 from sampan.machinery.client.access import Access
 from sampan.testing.keys import KEYS
 
-Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 @dataclass
-class Outside:
+class HttpsEndpoint:
     pki: Pki
     port: int
 
@@ -29,7 +29,7 @@ class Outside:
         return self.pki.certificate(CA).read_bytes()
 
     def access(self, path: str = "/review") -> Access:
-        """As a client with a certificate of its own."""
+        """Return the access of a client with a certificate."""
         return Access(
             server=self.url + path,
             ca_pem=self.ca,
@@ -49,19 +49,21 @@ class Outside:
 
 
 @asynccontextmanager
-async def outside(directory: Path, response: Answering, *, wants_certificate: bool = True) -> AsyncIterator[Outside]:
-    """The service answers by `answer` until the block is left."""
-    pki = KEYS.write(directory / "outside")
+async def https_endpoint(
+    directory: Path, handler: Handler, *, wants_certificate: bool = True
+) -> AsyncIterator[HttpsEndpoint]:
+    """Serve requests with `handler` until the block is left."""
+    pki = KEYS.write(directory / "https-endpoint")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pki.certificate(SERVER), pki.key(SERVER))
     if wants_certificate:
         context.load_verify_locations(pki.certificate(CA))
         context.verify_mode = ssl.CERT_REQUIRED
-    runner = web.ServerRunner(web.Server(response), shutdown_timeout=0.1)
+    runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
     try:
-        yield Outside(pki, runner.addresses[0][1])
+        yield HttpsEndpoint(pki, runner.addresses[0][1])
     finally:
         await runner.cleanup()

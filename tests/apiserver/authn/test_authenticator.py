@@ -35,43 +35,43 @@ def _authenticate(
     return asyncio.run(chain.authenticate(call))
 
 
-def test_a_certificate_names_user_and_groups() -> None:
+def test_client_certificate_sets_user_and_groups() -> None:
     assert _authenticate(client_certificate=ALICE) == UserInfo("alice", "", ("dev", "ops", "system:authenticated"))
 
 
-def test_a_certificate_without_a_name_is_none() -> None:
+def test_client_certificate_without_common_name_is_anonymous() -> None:
     assert _authenticate(client_certificate=PeerCertificate("", ("dev",), 1000.0)).name == "system:anonymous"
 
 
-def test_a_certificate_that_has_ended_on_an_open_connection_is_refused() -> None:
+def test_client_certificate_that_expires_on_an_open_connection_is_rejected() -> None:
     with pytest.raises(errors.Unauthorized):
         _authenticate(client_certificate=ALICE, now=1000.1)
     assert _authenticate("Bearer bob-token", client_certificate=ALICE, now=1000.1) is BOB
 
 
-def test_a_token_names_its_user() -> None:
+def test_bearer_token_authenticates_its_user() -> None:
     assert _authenticate("Bearer bob-token") is BOB
 
 
-def test_the_certificate_comes_first() -> None:
+def test_client_certificate_takes_precedence_over_bearer_token() -> None:
     assert _authenticate("Bearer bob-token", client_certificate=ALICE).name == "alice"
     assert _authenticate("Bearer wrong", client_certificate=ALICE).name == "alice"
 
 
 @pytest.mark.parametrize("options", [{}, {"allows_anonymous": False}])
-def test_a_wrong_token_is_refused_everywhere(options: dict[str, Any]) -> None:
+def test_invalid_token_is_rejected_even_if_anonymous_is_allowed(options: dict[str, Any]) -> None:
     with pytest.raises(errors.Unauthorized):
         _authenticate("Bearer wrong", **options)
 
 
-def test_without_credentials_one_is_anonymous_if_that_is_allowed() -> None:
+def test_request_without_credentials_is_anonymous_if_allowed() -> None:
     assert _authenticate() == UserInfo("system:anonymous", "", ("system:unauthenticated",))
     assert _authenticate("Basic YTpi").name == "system:anonymous"
     with pytest.raises(errors.Unauthorized):
         _authenticate(allows_anonymous=False)
 
 
-def test_the_anonymous_may_be_kept_to_some_paths() -> None:
+def test_anonymous_requests_can_be_limited_to_paths() -> None:
     assert _authenticate(anonymous_paths=("/healthz", "/livez")).name == "system:anonymous"
     with pytest.raises(errors.Unauthorized):
         _authenticate(anonymous_paths=("/livez",))
@@ -98,13 +98,13 @@ def _call(**headers: str) -> Call:
         ("Bearer\tabc", ""),
     ],
 )
-def test_the_token_of_a_header(header: str, token: str) -> None:
+def test_bearer_token_is_parsed_from_the_authorization_header(header: str, token: str) -> None:
     call = _call(Authorization=header)
     assert bearer_token(call) == token
     assert call.warnings == []
 
 
-def test_two_spaces_hide_the_token_and_are_reported() -> None:
+def test_extra_space_before_bearer_token_causes_a_warning() -> None:
     call = _call(Authorization="Bearer  abc")
     assert bearer_token(call) == ""
     assert call.warnings == [
@@ -112,7 +112,7 @@ def test_two_spaces_hide_the_token_and_are_reported() -> None:
     ]
 
 
-def test_no_header_no_token() -> None:
+def test_request_without_headers_has_no_token() -> None:
     assert bearer_token(_call()) == ""
     assert subprotocol_token(_call()) == ""
 
@@ -134,6 +134,6 @@ def _protocol(token: bytes) -> str:
         ([_protocol(b"abc"), "x"], "", ""),
     ],
 )
-def test_the_token_of_a_subprotocol(protocols: list[str], upgrade: str, token: str) -> None:
+def test_token_is_parsed_from_the_websocket_subprotocol(protocols: list[str], upgrade: str, token: str) -> None:
     call = _call(Sec_WebSocket_Protocol=", ".join(protocols), Upgrade=upgrade)
     assert subprotocol_token(call) == token

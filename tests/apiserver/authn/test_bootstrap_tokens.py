@@ -1,4 +1,4 @@
-"""Tokens of nodes that join."""
+"""Authentication with bootstrap tokens."""
 
 import asyncio
 from base64 import b64encode
@@ -26,7 +26,7 @@ class OneSecret:
         return self._secret if is_stored else None
 
 
-def ask(
+def authenticate(
     token: str = TOKEN, type: str = "bootstrap.kubernetes.io/token", **changes: str
 ) -> AuthenticationResponse | None:
     data = {**DATA, **{key.replace("_", "-"): value for key, value in changes.items()}}
@@ -36,19 +36,19 @@ def ask(
     return asyncio.run(BootstrapTokens(objects=OneSecret(secret), clock=VirtualClock()).authenticate_token(token))
 
 
-def test_a_good_token() -> None:
-    authenticated = ask(auth_extra_groups="system:bootstrappers:workers")
+def test_valid_token_authenticates_with_bootstrapper_groups() -> None:
+    authenticated = authenticate(auth_extra_groups="system:bootstrappers:workers")
     assert authenticated is not None
     groups = ("system:bootstrappers", "system:bootstrappers:workers", "system:authenticated")
     assert (authenticated.user.name, authenticated.user.groups) == ("system:bootstrap:abcdef", groups)
 
 
-def when(offset_s: float) -> str:
+def time_after(offset_s: float) -> str:
     return times.format_time(VirtualClock().now() + offset_s)
 
 
-def test_a_token_in_its_time() -> None:
-    assert ask(expiration=when(10)) is not None
+def test_token_is_accepted_before_its_expiration() -> None:
+    assert authenticate(expiration=time_after(10)) is not None
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_a_token_in_its_time() -> None:
         {"type": "Opaque"},
         {"usage_bootstrap_authentication": "false"},
         {"token_id": "abcdeg"},
-        {"expiration": when(-10)},
+        {"expiration": time_after(-10)},
         {"expiration": "soon"},
     ],
 )
-def test_what_is_not_believed(changes: dict[str, str]) -> None:
-    assert ask(**changes) is None
+def test_invalid_and_expired_tokens_are_not_accepted(changes: dict[str, str]) -> None:
+    assert authenticate(**changes) is None
 
 
-def test_groups_of_others_are_refused() -> None:
+def test_extra_groups_without_bootstrappers_prefix_are_rejected() -> None:
     with pytest.raises(TokenError):
-        ask(auth_extra_groups="system:masters")
+        authenticate(auth_extra_groups="system:masters")

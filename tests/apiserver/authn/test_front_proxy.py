@@ -1,4 +1,4 @@
-"""Proxies that name callers, over real TLS with two CAs."""
+"""Authentication by the request headers of a front proxy, over real TLS with two CAs."""
 
 import ssl
 import time
@@ -34,15 +34,17 @@ HEADERS: dict[str, Any] = {
 WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
-def named(*headers: tuple[str, str], proxy: str | None = "front", allowed: tuple[str, ...] = ()) -> tuple[Any, Call]:
+def authenticate(
+    *headers: tuple[str, str], proxy: str | None = "front", allowed: tuple[str, ...] = ()
+) -> tuple[Any, Call]:
     settings = FrontProxySettings(ca=Path("unused"), allowed_names=allowed, **HEADERS)
     certificate = PeerCertificate(proxy, (), float("inf")) if proxy is not None else None
     call = Call(method="GET", path="/", query=Query(""), headers=CIMultiDict(headers), proxy_certificate=certificate)
     return FrontProxyAuthenticator(settings).authenticate(call), call
 
 
-def test_headers_name_the_caller_and_go_no_further() -> None:
-    user, call = named(
+def test_request_headers_set_the_user_and_are_removed() -> None:
+    user, call = authenticate(
         ("X-Remote-User", "ann"),
         ("x-remote-uid", "7"),
         ("X-Remote-Group", "a"),
@@ -56,7 +58,7 @@ def test_headers_name_the_caller_and_go_no_further() -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "more"),
+    ("headers", "options"),
     [
         ([("X-Remote-User", "ann")], {"proxy": None}),
         ([("X-Remote-User", "ann")], {"allowed": ("another",)}),
@@ -64,11 +66,13 @@ def test_headers_name_the_caller_and_go_no_further() -> None:
         ([("X-Remote-User", "")], {}),
     ],
 )
-def test_who_names_nobody(headers: list[tuple[str, str]], more: dict[str, Any]) -> None:
-    assert named(*headers, **more)[0] is None
+def test_headers_without_trusted_proxy_or_username_are_ignored(
+    headers: list[tuple[str, str]], options: dict[str, Any]
+) -> None:
+    assert authenticate(*headers, **options)[0] is None
 
 
-def test_a_proxy_whose_certificate_has_ended_names_nobody() -> None:
+def test_expired_proxy_certificate_is_rejected() -> None:
     settings = FrontProxySettings(ca=Path("unused"), **HEADERS)
     certificate = PeerCertificate("front", (), 1000.0)
     call = Call(
@@ -87,12 +91,12 @@ def _write(directory: Path, name: str, pair: KeyPair) -> Path:
     return directory / f"{name}.crt"
 
 
-class Asking:
+class Client:
     def __init__(self, server: ApiServer, directory: Path, trusted: Path) -> None:
         self._url, self._directory, self._trusted = f"https://127.0.0.1:{server.secure_port}", directory, trusted
 
     async def whoami(self, certificate: str, *headers: tuple[str, str]) -> Any:
-        """The name, or the code of a refusal."""
+        """Return the username, or the status code of an error."""
         context = ssl.create_default_context(cafile=str(self._trusted))
         if certificate:
             context.load_cert_chain(self._directory / f"{certificate}.crt", self._directory / f"{certificate}.key")
@@ -109,11 +113,11 @@ class Asking:
 
 
 @asynccontextmanager
-async def fronted(directory: Path) -> AsyncIterator[Asking]:
+async def server_with_front_proxy(directory: Path) -> AsyncIterator[Client]:
     pki, now = KEYS.write(directory / "pki"), time.time()
     proxies = make_ca("proxies", now=now)
     ca = _write(directory, "proxies", proxies)
-    for name in ("front", "stranger"):
+    for name in ("front", "disallowed"):
         _write(directory, name, issue(proxies, SigningRequest(common_name=name, is_client=True), now=now))
     _write(directory, "admin", KeyPair(pki.certificate(ADMIN).read_bytes(), pki.key(ADMIN).read_bytes()))
     files = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
@@ -123,23 +127,25 @@ async def fronted(directory: Path) -> AsyncIterator[Asking]:
         MemoryBackend(clock=RealClock()) as backend,
         ApiServer(config=config, backend=backend, clock=RealClock()) as server,
     ):
-        yield Asking(server, directory, pki.certificate(CA))
+        yield Client(server, directory, pki.certificate(CA))
 
 
 async def test_client_and_proxy_certificates_are_distinguished(tmp_path: Path) -> None:
-    async with fronted(tmp_path) as asks:
+    async with server_with_front_proxy(tmp_path) as client:
         ann = ("X-Remote-User", "ann")
-        assert await asks.whoami("front", ann) == "ann"
-        assert await asks.whoami("admin") == "kubernetes-admin"
-        assert await asks.whoami("admin", ann) == "kubernetes-admin", "a user's certificate names no other"
-        assert await asks.whoami("stranger", ann) == 401
-        assert await asks.whoami("front") == 401, "a proxy is nobody itself"
-        assert await asks.whoami("", ann) == 403, "the anonymous may not ask who they are"
+        assert await client.whoami("front", ann) == "ann"
+        assert await client.whoami("admin") == "kubernetes-admin"
+        assert await client.whoami("admin", ann) == "kubernetes-admin", (
+            "headers are ignored with a certificate of a user"
+        )
+        assert await client.whoami("disallowed", ann) == 401
+        assert await client.whoami("front") == 401, "a proxy is not a user itself"
+        assert await client.whoami("", ann) == 403, "anonymous users may not create a SelfSubjectReview"
 
 
-async def test_others_learn_whom_to_trust(tmp_path: Path) -> None:
-    async with fronted(tmp_path) as asks:
-        response = await asks.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication")
+async def test_extension_apiserver_authentication_config_map_is_published(tmp_path: Path) -> None:
+    async with server_with_front_proxy(tmp_path) as client:
+        response = await client.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication")
         data = response["data"]
         assert data.pop("client-ca-file") == (tmp_path / "pki/ca.crt").read_text()
         assert data.pop("requestheader-client-ca-file") == (tmp_path / "proxies.crt").read_text()
@@ -168,13 +174,13 @@ async def test_others_learn_whom_to_trust(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_servers_put_together_what_they_know(
+def test_allowed_names_of_several_servers_are_merged(
     present: dict[str, str], desired: dict[str, str], expected: dict[str, str]
 ) -> None:
     assert merged_data(present, desired) == expected
 
 
-def test_certificates_are_put_together() -> None:
+def test_client_ca_bundles_of_several_servers_are_merged() -> None:
     first, second = (make_ca(name, now=0.0).certificate.decode() for name in ("one", "two"))
     both = merged_data({"client-ca-file": first}, {"client-ca-file": second})
     assert both["client-ca-file"] == first + second

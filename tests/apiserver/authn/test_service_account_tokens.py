@@ -1,4 +1,4 @@
-"""Tokens of service accounts: what makes them good, and what ends them."""
+"""Validation of service account tokens and of the keys that verify them."""
 
 import asyncio
 from typing import Any
@@ -29,17 +29,17 @@ KEY, OLD = (pem_of(ec.generate_private_key(ec.SECP256R1())) for _ in range(2))
 
 class Objects:
     def __init__(self) -> None:
-        self.known: dict[tuple[str, str, str], Any] = {}
+        self.stored: dict[tuple[str, str, str], Any] = {}
         self.put(ServiceAccount(metadata=ObjectMeta(name="robot", namespace="ns", uid="1")))
 
     def put(self, obj: Any) -> None:
-        self.known[obj.kind, obj.metadata.namespace, obj.metadata.name] = obj
+        self.stored[obj.kind, obj.metadata.namespace, obj.metadata.name] = obj
 
     async def find(self, kind: str, namespace: str, name: str) -> Any | None:
-        return self.known.get((kind, namespace, name))
+        return self.stored.get((kind, namespace, name))
 
 
-class Scene:
+class Setup:
     def __init__(self, *keys: bytes) -> None:
         self.clock, self.objects = VirtualClock(), Objects()
         self.tokens = ServiceAccountTokens(
@@ -50,23 +50,27 @@ class Scene:
 
     def token(self, key: bytes = KEY, issuer: str = ISSUER, **changes: Any) -> str:
         now = self.clock.now()
-        own = {"namespace": "ns", "serviceaccount": {"name": "robot", "uid": "1"}, **changes.pop("own", {})}
-        claims = {"aud": ["api"], "exp": now + 600, "nbf": now, "jti": "7", "kubernetes.io": own}
+        private_claims = {
+            "namespace": "ns",
+            "serviceaccount": {"name": "robot", "uid": "1"},
+            **changes.pop("private_claims", {}),
+        }
+        claims = {"aud": ["api"], "exp": now + 600, "nbf": now, "jti": "7", "kubernetes.io": private_claims}
         sub = "system:serviceaccount:ns:robot"
         return TokenSigner(key_pem=key, issuer=issuer).sign({"sub": sub, **claims, **changes})
 
-    def ask(self, token: str, *audiences: str) -> AuthenticationResponse | None:
+    def authenticate(self, token: str, *audiences: str) -> AuthenticationResponse | None:
         return asyncio.run(self.tokens.authenticate_token(token, audiences))
 
-    def fault(self, token: str, *audiences: str) -> str:
-        with pytest.raises(TokenError) as fault:
-            self.ask(token, *audiences)
-        return str(fault.value)
+    def error(self, token: str, *audiences: str) -> str:
+        with pytest.raises(TokenError) as error:
+            self.authenticate(token, *audiences)
+        return str(error.value)
 
 
-def test_a_good_token_names_its_account() -> None:
-    scene = Scene()
-    authenticated = scene.ask(scene.token())
+def test_valid_token_authenticates_its_service_account() -> None:
+    setup = Setup()
+    authenticated = setup.authenticate(setup.token())
     assert authenticated is not None
     user = authenticated.user
     assert (user.name, user.uid, authenticated.audiences) == ("system:serviceaccount:ns:robot", "1", ("api",))
@@ -75,65 +79,65 @@ def test_a_good_token_names_its_account() -> None:
 
 
 @pytest.mark.parametrize("token", ["nonsense", "a.b.c", "a.b.", "a.e30.c", ""])
-def test_what_is_no_token_of_ours_is_left_to_others(token: str) -> None:
-    assert Scene().ask(token) is None
+def test_malformed_tokens_are_ignored(token: str) -> None:
+    assert Setup().authenticate(token) is None
 
 
-def test_tokens_of_other_issuers_are_left_to_others() -> None:
-    scene = Scene()
-    assert scene.ask(scene.token(issuer="https://other")) is None
+def test_tokens_of_other_issuers_are_ignored() -> None:
+    setup = Setup()
+    assert setup.authenticate(setup.token(issuer="https://other")) is None
 
 
-def test_another_key_does_not_verify() -> None:
-    scene = Scene()
-    assert scene.fault(scene.token(OLD))
+def test_token_signed_with_an_unknown_key_is_rejected() -> None:
+    setup = Setup()
+    assert setup.error(setup.token(OLD))
 
 
-def test_a_changed_token_does_not_verify() -> None:
-    scene = Scene()
-    head, _, signature = scene.token().split(".")
-    body = scene.token(sub="system:serviceaccount:ns:admin").split(".")[1]
-    assert scene.fault(f"{head}.{body}.{signature}")
+def test_token_with_changed_claims_is_rejected() -> None:
+    setup = Setup()
+    head, _, signature = setup.token().split(".")
+    body = setup.token(sub="system:serviceaccount:ns:admin").split(".")[1]
+    assert setup.error(f"{head}.{body}.{signature}")
 
 
-def test_a_token_without_a_signature_does_not_verify() -> None:
-    scene = Scene()
-    body = jwt.decode(scene.token(), options={"verify_signature": False})
-    assert scene.ask(jwt.encode(body, "", algorithm="none")) is None
-    assert scene.fault(jwt.encode(body, "x" * 64, algorithm="HS256"))
+def test_tokens_without_an_asymmetric_signature_are_not_accepted() -> None:
+    setup = Setup()
+    body = jwt.decode(setup.token(), options={"verify_signature": False})
+    assert setup.authenticate(jwt.encode(body, "", algorithm="none")) is None
+    assert setup.error(jwt.encode(body, "x" * 64, algorithm="HS256"))
 
 
-def test_an_older_key_counts_while_it_is_known() -> None:
-    token = Scene().token(OLD)
-    assert Scene(KEY, OLD).ask(token) is not None
-    assert Scene(KEY).fault(token)
+def test_token_signed_with_an_old_key_is_valid_while_the_key_is_configured() -> None:
+    token = Setup().token(OLD)
+    assert Setup(KEY, OLD).authenticate(token) is not None
+    assert Setup(KEY).error(token)
 
 
 def test_a_token_for_another_audience_is_rejected() -> None:
-    scene = Scene()
+    setup = Setup()
     text = 'token audiences ["other"] is invalid for the target audiences ["api"]'
-    assert scene.fault(scene.token(aud=["other"])) == text
+    assert setup.error(setup.token(aud=["other"])) == text
     assert (
-        scene.fault(scene.token(), "x", "y") == 'token audiences ["api"] is invalid for the target audiences ["x" "y"]'
+        setup.error(setup.token(), "x", "y") == 'token audiences ["api"] is invalid for the target audiences ["x" "y"]'
     )
-    authenticated = scene.ask(scene.token(aud=["a", "b"]), "b", "c")
+    authenticated = setup.authenticate(setup.token(aud=["a", "b"]), "b", "c")
     assert authenticated is not None
     assert authenticated.audiences == ("b",)
 
 
 async def test_an_expired_token_is_rejected() -> None:
-    scene = Scene()
-    token = scene.token()
-    assert await scene.tokens.authenticate_token(token) is not None
-    await scene.clock.advance(700)
+    setup = Setup()
+    token = setup.token()
+    assert await setup.tokens.authenticate_token(token) is not None
+    await setup.clock.advance(700)
     with pytest.raises(TokenError, match="expired"):
-        await scene.tokens.authenticate_token(token)
+        await setup.tokens.authenticate_token(token)
 
 
-def test_a_token_of_tomorrow_is_not_good_today() -> None:
-    scene = Scene()
-    now = scene.clock.now()
-    assert "not valid yet" in scene.fault(scene.token(nbf=now + 100, exp=now + 1000))
+def test_token_is_rejected_before_its_not_before_time() -> None:
+    setup = Setup()
+    now = setup.clock.now()
+    assert "not valid yet" in setup.error(setup.token(nbf=now + 100, exp=now + 1000))
 
 
 @pytest.mark.parametrize(
@@ -144,21 +148,23 @@ def test_a_token_of_tomorrow_is_not_good_today() -> None:
         ("node", Node(metadata=ObjectMeta(name="x", uid="5"))),
     ],
 )
-def test_a_bound_token_lives_as_long_as_what_it_is_bound_to(claim: str, obj: Any) -> None:
-    scene = Scene()
-    token = scene.token(own={claim: {"name": "x", "uid": "5"}})
-    assert "invalidated" in scene.fault(token)
-    scene.objects.put(obj)
-    assert scene.ask(token) is not None
-    assert "invalidated" in scene.fault(scene.token(own={claim: {"name": "x", "uid": "6"}}))
-    del scene.objects.known[obj.kind, obj.metadata.namespace, "x"]
-    assert "invalidated" in scene.fault(token)
+def test_bound_token_is_valid_while_its_object_exists(claim: str, obj: Any) -> None:
+    setup = Setup()
+    token = setup.token(private_claims={claim: {"name": "x", "uid": "5"}})
+    assert "invalidated" in setup.error(token)
+    setup.objects.put(obj)
+    assert setup.authenticate(token) is not None
+    assert "invalidated" in setup.error(setup.token(private_claims={claim: {"name": "x", "uid": "6"}}))
+    del setup.objects.stored[obj.kind, obj.metadata.namespace, "x"]
+    assert "invalidated" in setup.error(token)
 
 
 def test_the_user_info_names_the_pod_and_the_node() -> None:
-    scene = Scene()
-    scene.objects.put(Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="5")))
-    authenticated = scene.ask(scene.token(own={"pod": {"name": "p", "uid": "5"}, "node": {"name": "n", "uid": "6"}}))
+    setup = Setup()
+    setup.objects.put(Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="5")))
+    authenticated = setup.authenticate(
+        setup.token(private_claims={"pod": {"name": "p", "uid": "5"}, "node": {"name": "n", "uid": "6"}})
+    )
     assert authenticated is not None
     extra = {key.rpartition("/")[2]: values for key, values in authenticated.user.extra.items()}
     assert extra == {
@@ -170,20 +176,20 @@ def test_the_user_info_names_the_pod_and_the_node() -> None:
     }
 
 
-def test_a_token_ends_with_its_account() -> None:
-    scene = Scene()
-    token = scene.token()
-    assert scene.ask(token) is not None
-    ended = times.format_time(scene.clock.now() - 61)
-    scene.objects.put(
+def test_token_of_a_deleted_service_account_is_rejected() -> None:
+    setup = Setup()
+    token = setup.token()
+    assert setup.authenticate(token) is not None
+    ended = times.format_time(setup.clock.now() - 61)
+    setup.objects.put(
         ServiceAccount(metadata=ObjectMeta(name="robot", namespace="ns", uid="1", deletionTimestamp=ended))
     )
-    assert "invalidated" in scene.fault(token)
+    assert "invalidated" in setup.error(token)
 
 
-def test_a_name_that_is_not_the_account_s_is_refused() -> None:
-    scene = Scene()
-    assert "private claim" in scene.fault(scene.token(sub="system:serviceaccount:ns:other"))
+def test_token_whose_subject_differs_from_its_private_claims_is_rejected() -> None:
+    setup = Setup()
+    assert "private claim" in setup.error(setup.token(sub="system:serviceaccount:ns:other"))
 
 
 @pytest.mark.parametrize(
@@ -204,16 +210,16 @@ def test_published_keys_verify_tokens(key: Any, kty: str, alg: str) -> None:
 
 
 @pytest.mark.parametrize("pem", [b"", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"])
-def test_a_file_that_is_no_key_is_reported(pem: bytes) -> None:
+def test_invalid_key_file_is_rejected(pem: bytes) -> None:
     with pytest.raises(KeyFileError):
         read_keys([pem])
 
 
-def test_an_issuer_of_old_is_believed() -> None:
-    scene = Scene()
+def test_tokens_of_additional_issuers_are_accepted() -> None:
+    setup = Setup()
     config = ServiceAccountTokensConfig(
         issuer=ISSUER, audiences=("api",), keys=read_keys([KEY]), other_issuers=("https://old",)
     )
-    scene.tokens = ServiceAccountTokens(config=config, objects=scene.objects, clock=scene.clock)
-    assert scene.ask(scene.token(issuer="https://old")) is not None
-    assert scene.ask(scene.token(issuer="https://older")) is None
+    setup.tokens = ServiceAccountTokens(config=config, objects=setup.objects, clock=setup.clock)
+    assert setup.authenticate(setup.token(issuer="https://old")) is not None
+    assert setup.authenticate(setup.token(issuer="https://older")) is None

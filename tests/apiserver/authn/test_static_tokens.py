@@ -14,7 +14,7 @@ def _read(directory: Path, text: str) -> dict[str, UserInfo]:
     return dict(read_user_file(path))
 
 
-def test_users_and_groups(tmp_path: Path) -> None:
+def test_token_file_lists_users_and_groups(tmp_path: Path) -> None:
     users = _read(tmp_path, 'a,alice,1,"dev, ops"\nb, bob ,2\n\n# nobody\nc,carol,3,system:authenticated\n')
     assert users == {
         "a": UserInfo("alice", "1", ("dev", "ops", "system:authenticated")),
@@ -24,19 +24,19 @@ def test_users_and_groups(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\n", "a,b\n", ",b,c\n", "a,,c\n"])
-def test_errors_name_their_line(tmp_path: Path, text: str) -> None:
+def test_token_file_errors_name_the_line(tmp_path: Path, text: str) -> None:
     with pytest.raises(TokenFileError, match=r"tokens\.csv, line 2"):
         _read(tmp_path, "x,y,z\n" + text)
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+def test_binary_token_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "tokens.csv"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(TokenFileError):
         read_user_file(path)
 
 
-def test_tokens_are_known_whole() -> None:
+def test_only_exact_tokens_are_accepted() -> None:
     alice = UserInfo("alice")
     tokens = FileTokens({"secret": alice})
     assert asyncio.run(tokens.authenticate_token("secret")) == AuthenticationResponse(alice)

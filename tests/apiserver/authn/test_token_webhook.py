@@ -1,4 +1,4 @@
-"""Tokens that a service outside reviews, over HTTPS."""
+"""Tokens that an external webhook reviews over HTTPS."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from sampan.apiserver.authn.token_webhook import TokenWebhook, TokenWebhookSetti
 from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.webhooks.remote_webhook import RetryPolicy
 from sampan.machinery.clock import VirtualClock
-from tests.apiserver.authn.https_service import Outside, outside
+from tests.apiserver.authn.https_service import HttpsEndpoint, https_endpoint
 
 ANN = {"username": "ann", "uid": "7", "groups": ["team"], "extra": {"colour": ["red"]}}
 ANN_USER = UserInfo("ann", "7", ("team", "system:authenticated"), {"colour": ("red",)})
-QUICK = RetryPolicy(timeout_s=60, attempts=3, pause_s=0.001)
+RETRY_POLICY = RetryPolicy(timeout_s=60, attempts=3, pause_s=0.001)
 
 
 class Service:
-    """Knows ann's token. The first `failing` questions are answered with a 500."""
+    """A webhook that accepts only the token `good`. The first `failing` requests get a 500."""
 
     def __init__(self, failing: int = 0) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -36,15 +36,15 @@ class Service:
         return web.json_response({**review, "status": status})
 
 
-def webhook(service: Outside, clock: VirtualClock, **more: Any) -> TokenWebhook:
-    settings = TokenWebhookSettings(access=service.access(), retry_policy=QUICK, **more)
+def webhook(endpoint: HttpsEndpoint, clock: VirtualClock, **options: Any) -> TokenWebhook:
+    settings = TokenWebhookSettings(access=endpoint.access(), retry_policy=RETRY_POLICY, **options)
     return TokenWebhook(settings=settings, audiences=("api",), clock=clock)
 
 
-async def test_the_service_is_asked_once_in_a_while(tmp_path: Path) -> None:
+async def test_token_review_responses_are_cached(tmp_path: Path) -> None:
     service, clock = Service(), VirtualClock()
-    async with outside(tmp_path, service.respond) as there:
-        tokens = webhook(there, clock, version="v1", kept_s=120)
+    async with https_endpoint(tmp_path, service.respond) as endpoint:
+        tokens = webhook(endpoint, clock, version="v1", kept_s=120)
         try:
             assert await tokens.authenticate_token("good") == AuthenticationResponse(ANN_USER, ("api",))
             assert await tokens.authenticate_token("good") == AuthenticationResponse(ANN_USER, ("api",))
@@ -62,10 +62,10 @@ async def test_the_service_is_asked_once_in_a_while(tmp_path: Path) -> None:
             await tokens.close()
 
 
-async def test_those_who_come_together_share_one_question(tmp_path: Path) -> None:
+async def test_concurrent_requests_share_one_token_review(tmp_path: Path) -> None:
     service = Service()
-    async with outside(tmp_path, service.respond) as there:
-        tokens = webhook(there, VirtualClock(), kept_s=0)
+    async with https_endpoint(tmp_path, service.respond) as endpoint:
+        tokens = webhook(endpoint, VirtualClock(), kept_s=0)
         try:
             results = await asyncio.gather(*(tokens.authenticate_token("good") for _ in range(20)))
             assert {result.user.name for result in results if result is not None} == {"ann"}
@@ -74,10 +74,10 @@ async def test_those_who_come_together_share_one_question(tmp_path: Path) -> Non
             await tokens.close()
 
 
-async def test_a_service_that_fails_is_asked_again(tmp_path: Path) -> None:
+async def test_failed_token_reviews_are_retried_and_not_cached(tmp_path: Path) -> None:
     service = Service(failing=2)
-    async with outside(tmp_path, service.respond) as there:
-        tokens = webhook(there, VirtualClock())
+    async with https_endpoint(tmp_path, service.respond) as endpoint:
+        tokens = webhook(endpoint, VirtualClock())
         try:
             assert await tokens.authenticate_token("good") is not None
             assert len(service.requests) == 3
@@ -85,15 +85,15 @@ async def test_a_service_that_fails_is_asked_again(tmp_path: Path) -> None:
             with pytest.raises(TokenError):
                 await tokens.authenticate_token("other")
             service.failing = 0
-            assert await tokens.authenticate_token("other") is None, "a failure is not kept"
+            assert await tokens.authenticate_token("other") is None, "a failure is not cached"
         finally:
             await tokens.close()
 
 
-async def test_a_service_that_is_not_there(tmp_path: Path) -> None:
-    async with outside(tmp_path, Service().respond) as there:
+async def test_unreachable_webhook_is_a_token_error(tmp_path: Path) -> None:
+    async with https_endpoint(tmp_path, Service().respond) as endpoint:
         pass
-    tokens = webhook(there, VirtualClock())
+    tokens = webhook(endpoint, VirtualClock())
     try:
         with pytest.raises(TokenError):
             await tokens.authenticate_token("good")
@@ -101,11 +101,11 @@ async def test_a_service_that_is_not_there(tmp_path: Path) -> None:
         await tokens.close()
 
 
-async def test_a_service_without_our_certificate_is_not_believed(tmp_path: Path) -> None:
-    async with outside(tmp_path, Service().respond) as there:
-        access = there.access()
+async def test_webhook_with_an_untrusted_certificate_is_rejected(tmp_path: Path) -> None:
+    async with https_endpoint(tmp_path, Service().respond) as endpoint:
+        access = endpoint.access()
         access.ca_pem = b""
-        settings = TokenWebhookSettings(access=access, retry_policy=QUICK)
+        settings = TokenWebhookSettings(access=access, retry_policy=RETRY_POLICY)
         tokens = TokenWebhook(settings=settings, audiences=(), clock=VirtualClock())
         try:
             with pytest.raises(TokenError, match="certificate"):
@@ -135,6 +135,6 @@ def test_the_audiences_of_a_review_are_intersected(
     assert authentication_response(status, audiences, ["api"]) == expected
 
 
-def test_the_error_of_the_service_is_reported() -> None:
+def test_error_in_the_review_status_is_reported() -> None:
     with pytest.raises(TokenError, match="too old"):
         authentication_response({"authenticated": False, "error": "too old"}, ["api"], ["api"])

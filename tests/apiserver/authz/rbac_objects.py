@@ -1,4 +1,4 @@
-"""Roles, bindings and questions for tests of authorizers."""
+"""Builders of roles, bindings and request attributes for tests of authorizers."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ GROUP = "rbac.authorization.k8s.io"
 
 
 def rule(verbs: str, resources: str = "", *, groups: str = "core", names: str = "", urls: str = "") -> PolicyRule:
-    """Of words; `core` is the group without a name."""
+    """Return a rule; words are separated by spaces, and `core` is the API group without a name."""
     return PolicyRule(
         verbs=verbs.split(),
         apiGroups=[] if urls else ["" if group == "core" else group for group in groups.split()],
@@ -30,7 +30,7 @@ def role(name: str, *rules: PolicyRule, namespace: str = "") -> Role | ClusterRo
 def binding(
     name: str, ref: str, *subjects: str, namespace: str = "", kind: str = "ClusterRole"
 ) -> RoleBinding | ClusterRoleBinding:
-    """Subjects as `User ann`, `Group team` or `ServiceAccount ns/name`."""
+    """Return a binding; subjects are written as `User ann`, `Group team` or `ServiceAccount ns/name`."""
     parts: dict[str, Any] = {
         "metadata": ObjectMeta(name=name, namespace=namespace),
         "roleRef": RoleRef(apiGroup=GROUP, kind=kind, name=ref),
@@ -60,5 +60,5 @@ def attributes_of(verb: str, resource: str, user: UserInfo = ANN, **more: Any) -
     return Attributes(user=user, verb=verb, resource=resource, subresource=subresource, **more)
 
 
-def asked_path(verb: str, path: str, user: UserInfo = ANN) -> Attributes:
+def path_attributes(verb: str, path: str, user: UserInfo = ANN) -> Attributes:
     return Attributes(user=user, verb=verb, path=path, is_resource=False)

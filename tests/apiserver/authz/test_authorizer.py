@@ -41,7 +41,7 @@ def _is_allowed(user: UserInfo, target: str, method: str = "GET") -> bool:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
-def test_everybody_may_ask_for_health(path: str) -> None:
+def test_health_endpoints_are_allowed_for_all_users(path: str) -> None:
     assert _is_allowed(ANONYMOUS, path)
     assert _is_allowed(JOE, path)
 
@@ -50,7 +50,7 @@ def test_everybody_may_ask_for_health(path: str) -> None:
     "path",
     ["/", "/apiary", "/healthz/ping", "/livez/", "/metrics", "/api/v1/pods", "/apis/no/v1/things", "/debug/pprof"],
 )
-def test_the_rest_is_for_administrators(path: str) -> None:
+def test_other_paths_are_allowed_only_for_system_masters(path: str) -> None:
     assert not _is_allowed(JOE, path)
     assert not _is_allowed(ANONYMOUS, path)
     assert _is_allowed(ADMIN, path)
@@ -103,18 +103,18 @@ def test_the_rest_is_for_administrators(path: str) -> None:
         ),
     ],
 )
-def test_a_refusal_says_what_was_refused(method: str, target: str, message: str) -> None:
+def test_forbidden_message_describes_the_request(method: str, target: str, message: str) -> None:
     with pytest.raises(errors.Forbidden) as raised:
         asyncio.run(UnionAuthorizer(PrivilegedGroupAuthorizer(), AlwaysAllowPaths()).check(_call(JOE, target, method)))
     assert raised.value.message == message
 
 
-def test_names_in_a_refusal_cannot_be_taken_for_markup() -> None:
+def test_usernames_are_escaped_in_forbidden_messages() -> None:
     with pytest.raises(errors.Forbidden, match=r'User "a \\"b\\" &lt;c&gt;" cannot'):
         asyncio.run(UnionAuthorizer().check(_call(UserInfo('a "b" <c>'), "/api/v1/nodes")))
 
 
-class _Says:
+class _FixedAuthorizer:
     def __init__(self, decision: AuthzDecision, reason: str = "") -> None:
         self._decision = AuthzResult(decision, reason)
 
@@ -122,18 +122,23 @@ class _Says:
         return self._decision
 
 
-def test_the_first_that_decides_does_so() -> None:
+def test_first_authorizer_with_an_opinion_decides() -> None:
     call = _call(JOE, "/metrics")
     asyncio.run(
-        UnionAuthorizer(_Says(AuthzDecision.NO_OPINION), _Says(AuthzDecision.ALLOW), _Says(AuthzDecision.DENY)).check(
-            call
-        )
+        UnionAuthorizer(
+            _FixedAuthorizer(AuthzDecision.NO_OPINION),
+            _FixedAuthorizer(AuthzDecision.ALLOW),
+            _FixedAuthorizer(AuthzDecision.DENY),
+        ).check(call)
     )
     with pytest.raises(errors.Forbidden):
-        asyncio.run(UnionAuthorizer(_Says(AuthzDecision.DENY), _Says(AuthzDecision.ALLOW)).check(call))
+        asyncio.run(
+            UnionAuthorizer(_FixedAuthorizer(AuthzDecision.DENY), _FixedAuthorizer(AuthzDecision.ALLOW)).check(call)
+        )
     with pytest.raises(errors.Forbidden, match=r'/metrics": because\nand also$'):
         asyncio.run(
             UnionAuthorizer(
-                _Says(AuthzDecision.NO_OPINION, "because"), _Says(AuthzDecision.NO_OPINION, "and also")
+                _FixedAuthorizer(AuthzDecision.NO_OPINION, "because"),
+                _FixedAuthorizer(AuthzDecision.NO_OPINION, "and also"),
             ).check(call)
         )

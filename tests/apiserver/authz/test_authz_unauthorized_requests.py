@@ -1,4 +1,4 @@
-"""Every path and verb, as those who have been given nothing: what they may do is in the tables, and nothing else is."""
+"""Every path and verb for users without permissions: only the requests in the tables below are allowed."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from sampan.apiserver.authz import attributes_of
 from sampan.apiserver.request.call import Call, Query, UserInfo, service_account_user
 from sampan.machinery import errors
 from tests.api_server import usual_authorizers
-from tests.apiserver.in_process_server import Asking, asking, run
+from tests.apiserver.in_process_server import InProcessClient, in_process_client, run
 
 ANONYMOUS = UserInfo("system:anonymous", groups=("system:unauthenticated",))
 UNBOUND = UserInfo("ann", groups=("system:authenticated",))
@@ -18,7 +18,7 @@ NODE = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"
 ACCOUNT = service_account_user("ns", "robot")
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FETCH")
-"""The last is one that nobody knows."""
+"""All known HTTP methods, and the unknown method FETCH."""
 PATHS = (
     *("/", "/api", "/api/", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/apis/none.example.com/v1"),
     *("/healthz", "/livez", "/readyz", "/healthz/ping", "/readyz/etcd", "/version", "/version/", "/metrics"),
@@ -28,13 +28,13 @@ PATHS = (
 PUBLIC = {"/healthz", "/livez", "/readyz", "/version", "/version/"}
 DISCOVERY = {path for path in PATHS if path.startswith(("/api", "/apis", "/openapi"))}
 KEYS = {"/openid/v1/jwks", "/.well-known/openid-configuration"}
-SELF = {
+SELF_REVIEWS = {
     ("create", "authentication.k8s.io", "selfsubjectreviews"),
     ("create", "authorization.k8s.io", "selfsubjectaccessreviews"),
     ("create", "authorization.k8s.io", "selfsubjectrulesreviews"),
 }
 _WRITES = ("create", "update", "patch")
-OF_NODES = {
+NODE_PERMISSIONS = {
     *(
         ("create", "authentication.k8s.io", "tokenreviews"),
         ("create", "certificates.k8s.io", "certificatesigningrequests"),
@@ -73,55 +73,55 @@ def calls(paths: Iterator[str], user: UserInfo) -> Iterator[Call]:
                 yield Call(method=method, path=path, query=Query(query), headers={}, user=user)
 
 
-async def allowed(asks: Asking, paths: list[str], user: UserInfo) -> set[tuple[str, str, str]]:
-    """The verb, group and resource (or path) of all that the user may do there."""
-    chain, requests = usual_authorizers(asks.registry), set()
+async def allowed(client: InProcessClient, paths: list[str], user: UserInfo) -> set[tuple[str, str, str]]:
+    """Return the verb, group and resource (or path) of all requests to these paths that the user may send."""
+    chain, requests = usual_authorizers(client.registry), set()
     for call in calls(iter(paths), user):
-        asks.pipeline.classify(call)
+        client.pipeline.classify(call)
         attributes = attributes_of(call)
         if await chain.is_allowed(attributes):
             requests.add((attributes.verb, attributes.group, attributes.whole_resource or attributes.path))
     return requests
 
 
-def of_paths(paths: set[str], *verbs: str) -> set[tuple[str, str, str]]:
+def path_requests(paths: set[str], *verbs: str) -> set[tuple[str, str, str]]:
     return {(verb, "", path) for path in paths for verb in verbs}
 
 
-EVERY = ("get", "head", "post", "put", "patch", "delete", "options", "trace", "fetch")
-HEALTH = of_paths({"/healthz", "/livez", "/readyz"}, *EVERY)
-OPEN = HEALTH | of_paths(PUBLIC, "get")
+VERBS = ("get", "head", "post", "put", "patch", "delete", "options", "trace", "fetch")
+HEALTH = path_requests({"/healthz", "/livez", "/readyz"}, *VERBS)
+PUBLIC_REQUESTS = HEALTH | path_requests(PUBLIC, "get")
 
 
 def test_non_resource_paths_open_to_users_without_permissions() -> None:
     async def work() -> None:
-        async with asking() as asks:
+        async with in_process_client() as client:
             paths = [path for path in PATHS if not path.startswith("/apis/none")]
-            known = of_paths(DISCOVERY & set(paths), "get") | OPEN
-            assert await allowed(asks, paths, ANONYMOUS) == OPEN
-            assert await allowed(asks, paths, UNBOUND) == known
-            assert await allowed(asks, paths, NODE) == known
-            assert await allowed(asks, paths, ACCOUNT) == known | of_paths(KEYS, "get")
+            discovery_requests = path_requests(DISCOVERY & set(paths), "get") | PUBLIC_REQUESTS
+            assert await allowed(client, paths, ANONYMOUS) == PUBLIC_REQUESTS
+            assert await allowed(client, paths, UNBOUND) == discovery_requests
+            assert await allowed(client, paths, NODE) == discovery_requests
+            assert await allowed(client, paths, ACCOUNT) == discovery_requests | path_requests(KEYS, "get")
 
     run(work())
 
 
 def test_resources_open_to_users_without_permissions() -> None:
     async def work() -> None:
-        async with asking() as asks:
+        async with in_process_client() as client:
             paths = [path for resource in builtin_scheme({"api/all": True}) for path in resource_paths(resource)]
-            assert await allowed(asks, paths, ANONYMOUS) == set()
-            assert await allowed(asks, paths, UNBOUND) == SELF
-            assert await allowed(asks, paths, ACCOUNT) == SELF
-            assert await allowed(asks, paths, NODE) == SELF | OF_NODES
+            assert await allowed(client, paths, ANONYMOUS) == set()
+            assert await allowed(client, paths, UNBOUND) == SELF_REVIEWS
+            assert await allowed(client, paths, ACCOUNT) == SELF_REVIEWS
+            assert await allowed(client, paths, NODE) == SELF_REVIEWS | NODE_PERMISSIONS
 
     run(work())
 
 
-def test_what_is_not_served_tells_nothing() -> None:
+def test_unknown_resources_are_forbidden_to_users_without_permissions() -> None:
     async def work() -> None:
-        async with asking() as asks:
-            places = (
+        async with in_process_client() as client:
+            unknown_paths = (
                 "things",
                 "namespaces/ns/things/a",
                 "proxy/namespaces/ns/secrets/s",
@@ -130,9 +130,9 @@ def test_what_is_not_served_tells_nothing() -> None:
                 "proxy",
                 "redirect/pods/p",
             )
-            paths = [f"/api/v1/{place}" for place in places] + ["/apis/none.example.com/v1/things/a/status"]
+            paths = [f"/api/v1/{path}" for path in unknown_paths] + ["/apis/none.example.com/v1/things/a/status"]
             for user in (ANONYMOUS, UNBOUND, NODE, ACCOUNT):
-                assert await allowed(asks, paths, user) == set()
+                assert await allowed(client, paths, user) == set()
 
     run(work())
 
@@ -146,17 +146,19 @@ CLASSIC = {
 }
 
 
-def test_classic_proxies_are_judged_as_the_modern_ones() -> None:
+def test_classic_proxy_paths_are_authorized_like_the_proxy_subresource() -> None:
     async def work() -> None:
-        async with asking() as asks:
+        async with in_process_client() as client:
             for old, new in CLASSIC.items():
-                for was, now in zip(calls(iter([old]), UNBOUND), calls(iter([new]), UNBOUND), strict=True):
-                    asks.pipeline.classify(was)
-                    asks.pipeline.classify(now)
-                    assert attributes_of(was) == attributes_of(now), old
-                    assert (was.tail, was.subresource) == (now.tail, "proxy")
+                for classic_call, modern_call in zip(
+                    calls(iter([old]), UNBOUND), calls(iter([new]), UNBOUND), strict=True
+                ):
+                    client.pipeline.classify(classic_call)
+                    client.pipeline.classify(modern_call)
+                    assert attributes_of(classic_call) == attributes_of(modern_call), old
+                    assert (classic_call.tail, classic_call.subresource) == (modern_call.tail, "proxy")
             for user in (ANONYMOUS, UNBOUND, NODE, ACCOUNT):
-                assert await allowed(asks, [*CLASSIC, *CLASSIC.values()], user) == set()
+                assert await allowed(client, [*CLASSIC, *CLASSIC.values()], user) == set()
 
     run(work())
 
@@ -176,47 +178,56 @@ def test_classic_proxies_are_judged_as_the_modern_ones() -> None:
         ("GET", "/apis/none.example.com/v1/things", "fieldSelector=metadata.name%3Dmine", "mine"),
     ],
 )
-def test_a_selector_names_an_object_only_where_it_selects(method: str, path: str, query: str, name: str) -> None:
+def test_field_selector_sets_the_object_name_only_in_list_and_watch(
+    method: str, path: str, query: str, name: str
+) -> None:
     async def work() -> None:
-        async with asking() as asks:
+        async with in_process_client() as client:
             call = Call(method=method, path=path, query=Query(query), headers={}, user=UNBOUND)
-            asks.pipeline.classify(call)
+            client.pipeline.classify(call)
             assert attributes_of(call).name == name
 
     run(work())
 
 
-EXISTING = "/api/v1/namespaces/ns/secrets/some"
+EXISTING_SECRET = "/api/v1/namespaces/ns/secrets/some"
 
 
-def test_the_server_carries_out_nothing_that_is_not_in_the_tables() -> None:
-    """Through the whole pipeline: what is not allowed is refused, in the same words whether the object is there or
-    not."""
+def test_requests_without_permission_get_403_from_the_whole_pipeline() -> None:
+    """The message is the same whether the object exists or not."""
 
     async def work() -> None:
-        async with asking() as asks:
-            await asks.create("/api/v1/namespaces", {"metadata": {"name": "ns"}})
-            await asks.create(
+        async with in_process_client() as client:
+            await client.create("/api/v1/namespaces", {"metadata": {"name": "ns"}})
+            await client.create(
                 "/api/v1/namespaces/ns/secrets", {"metadata": {"name": "some"}, "data": {"k": "c2VjcmV0"}}
             )
             paths = [path for resource in builtin_scheme() for path in resource_paths(resource)]
-            for user, table in ((ANONYMOUS, set()), (UNBOUND, SELF), (ACCOUNT, SELF), (NODE, SELF | OF_NODES)):
+            for user, table in (
+                (ANONYMOUS, set()),
+                (UNBOUND, SELF_REVIEWS),
+                (ACCOUNT, SELF_REVIEWS),
+                (NODE, SELF_REVIEWS | NODE_PERMISSIONS),
+            ):
                 for call in calls(iter([*paths, *CLASSIC]), user):
-                    asks.pipeline.classify(call)
+                    client.pipeline.classify(call)
                     attributes = attributes_of(call)
                     if (attributes.verb, attributes.group, attributes.whole_resource) in table:
                         continue
                     with pytest.raises(errors.Forbidden) as refused:
-                        await asks.pipeline.serve_as(call)
+                        await client.pipeline.serve_as(call)
                     assert refused.value.code == 403
-            there, missing = [await _refused(asks, path) for path in (EXISTING, EXISTING.replace("some", "none"))]
-            assert there == missing.replace("none", "some")
+            existing, missing = [
+                await _forbidden_message(client, path)
+                for path in (EXISTING_SECRET, EXISTING_SECRET.replace("some", "none"))
+            ]
+            assert existing == missing.replace("none", "some")
 
     run(work())
 
 
-async def _refused(asks: Asking, path: str) -> str:
+async def _forbidden_message(client: InProcessClient, path: str) -> str:
     call = Call(method="GET", path=path, query=Query(""), headers={}, user=UNBOUND)
     with pytest.raises(errors.Forbidden) as refused:
-        await asks.pipeline.serve_as(call)
+        await client.pipeline.serve_as(call)
     return refused.value.message

@@ -1,4 +1,4 @@
-"""What a node may do, by a table; the pods on it decide about the rest."""
+"""The node authorizer: requests that every kubelet may send, and access to the objects that its pods use."""
 
 from collections.abc import Awaitable
 from typing import Any
@@ -9,10 +9,10 @@ from sampan.apiserver.authz import Attributes, AuthzDecision, AuthzResult
 from sampan.apiserver.authz.node import NodeAuthorizer, NodeGraph
 from sampan.apiserver.request.call import UserInfo
 from tests.apiserver.authz.rbac_objects import attributes_of
-from tests.apiserver.in_process_server import Asking, asking, run
+from tests.apiserver.in_process_server import InProcessClient, in_process_client, run
 
 NODE = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
-OTHER = UserInfo("system:node:n2", groups=("system:nodes", "system:authenticated"))
+OTHER_NODE = UserInfo("system:node:n2", groups=("system:nodes", "system:authenticated"))
 PAUSE = {
     "name": "c",
     "image": "pause",
@@ -31,16 +31,16 @@ SPEC: dict[str, Any] = {
 }
 
 
-async def fill(asks: Asking) -> None:
-    await asks.create("/api/v1/namespaces", {"metadata": {"name": "ns"}})
-    await asks.create("/api/v1/namespaces/ns/pods", {"metadata": {"name": "p1"}, "spec": SPEC})
+async def create_objects(client: InProcessClient) -> None:
+    await client.create("/api/v1/namespaces", {"metadata": {"name": "ns"}})
+    await client.create("/api/v1/namespaces/ns/pods", {"metadata": {"name": "p1"}, "spec": SPEC})
     claim = {"accessModes": ["ReadWriteOnce"], "volumeName": "volume", "resources": {"requests": {"storage": "1Gi"}}}
-    await asks.create(
+    await client.create(
         "/api/v1/namespaces/ns/persistentvolumeclaims",
         {"metadata": {"name": "claim"}, "spec": {**claim, "storageClassName": ""}},
     )
     secret = {"name": "driver", "namespace": "kube-system"}
-    await asks.create(
+    await client.create(
         "/api/v1/persistentvolumes",
         {
             "metadata": {"name": "volume"},
@@ -54,67 +54,69 @@ async def fill(asks: Asking) -> None:
 
 
 async def _waited_for(decision: AuthzResult | Awaitable[AuthzResult]) -> AuthzResult:
-    """The first question finds caches that are not filled, and waits."""
+    """Wait for the decision if the caches are not filled yet."""
     return decision if isinstance(decision, AuthzResult) else await decision
 
 
-def judged(*questions: Attributes) -> list[tuple[bool, str]]:
+def decisions(*requests: Attributes) -> list[tuple[bool, str]]:
     async def work() -> list[tuple[bool, str]]:
-        async with asking() as asks:
-            await fill(asks)
-            authorizer = NodeAuthorizer(relations=NodeGraph(registry=asks.registry))
-            decisions = [await _waited_for(authorizer.authorize(question)) for question in questions]
-            return [(decision.decision is AuthzDecision.ALLOW, decision.reason) for decision in decisions]
+        async with in_process_client() as client:
+            await create_objects(client)
+            authorizer = NodeAuthorizer(relations=NodeGraph(registry=client.registry))
+            results = [await _waited_for(authorizer.authorize(attributes)) for attributes in requests]
+            return [(decision.decision is AuthzDecision.ALLOW, decision.reason) for decision in results]
 
     return run(work())
 
 
-def of_ns(verb: str, resource: str, name: str = "", user: UserInfo = NODE, **more: str) -> Attributes:
+def namespaced(verb: str, resource: str, name: str = "", user: UserInfo = NODE, **more: str) -> Attributes:
     return attributes_of(verb, resource, user, namespace="ns", name=name, **more)
 
 
-def test_what_the_pods_of_a_node_use_is_open_to_it_and_to_no_other() -> None:
+def test_objects_used_by_pods_are_accessible_only_to_the_node_of_the_pods() -> None:
     used = [
-        of_ns("get", "secrets", "mounted"),
-        of_ns("watch", "secrets", "pull"),
-        of_ns("get", "configmaps", "env"),
-        of_ns("list", "configmaps", "projected"),
-        of_ns("get", "persistentvolumeclaims", "claim"),
-        of_ns("create", "serviceaccounts/token", "robot"),
-        of_ns("get", "pods", "p1"),
+        namespaced("get", "secrets", "mounted"),
+        namespaced("watch", "secrets", "pull"),
+        namespaced("get", "configmaps", "env"),
+        namespaced("list", "configmaps", "projected"),
+        namespaced("get", "persistentvolumeclaims", "claim"),
+        namespaced("create", "serviceaccounts/token", "robot"),
+        namespaced("get", "pods", "p1"),
         attributes_of("get", "persistentvolumes", NODE, name="volume"),
         attributes_of("get", "secrets", NODE, namespace="kube-system", name="driver"),
     ]
-    assert [allowed for allowed, _ in judged(*used)] == [True] * len(used)
-    others = [
-        Attributes(user=OTHER, verb=attributes.verb, resource=attributes.resource, subresource=attributes.subresource)
+    assert [allowed for allowed, _ in decisions(*used)] == [True] * len(used)
+    requests_of_other_node = [
+        Attributes(
+            user=OTHER_NODE, verb=attributes.verb, resource=attributes.resource, subresource=attributes.subresource
+        )
         if not attributes.namespace
-        else of_ns(attributes.verb, attributes.whole_resource, attributes.name, OTHER)
+        else namespaced(attributes.verb, attributes.whole_resource, attributes.name, OTHER_NODE)
         for attributes in used
     ]
-    assert not any(allowed for allowed, _ in judged(*others))
+    assert not any(allowed for allowed, _ in decisions(*requests_of_other_node))
 
 
-_NONE = "no relationship found between node 'n1' and this object"
+_NO_RELATIONSHIP = "no relationship found between node 'n1' and this object"
 
 
 @pytest.mark.parametrize(
-    ("question", "expected"),
+    ("attributes", "expected"),
     [
-        (of_ns("get", "secrets", "unused"), (False, _NONE)),
-        (of_ns("list", "secrets"), (False, "No Object name found")),
-        (of_ns("update", "secrets", "mounted"), (False, "can only read resources of this type")),
+        (namespaced("get", "secrets", "unused"), (False, _NO_RELATIONSHIP)),
+        (namespaced("list", "secrets"), (False, "No Object name found")),
+        (namespaced("update", "secrets", "mounted"), (False, "can only read resources of this type")),
         (attributes_of("get", "secrets", NODE, name="x"), (False, "can only read namespaced object of this type")),
-        (of_ns("list", "persistentvolumeclaims"), (False, "can only get individual resources of this type")),
-        (of_ns("create", "serviceaccounts/token", "admin"), (False, _NONE)),
-        (of_ns("list", "pods"), (False, "can only list/watch pods with spec.nodeName field selector")),
+        (namespaced("list", "persistentvolumeclaims"), (False, "can only get individual resources of this type")),
+        (namespaced("create", "serviceaccounts/token", "admin"), (False, _NO_RELATIONSHIP)),
+        (namespaced("list", "pods"), (False, "can only list/watch pods with spec.nodeName field selector")),
         (attributes_of("list", "pods", NODE, field_selector="spec.nodeName=n1"), (True, "")),
         (
             attributes_of("list", "pods", NODE, field_selector="spec.nodeName!=n1"),
             (False, "can only list/watch pods with spec.nodeName field selector"),
         ),
-        (of_ns("patch", "pods/status", "p1"), (True, "")),
-        (of_ns("create", "pods/exec", "p1"), (False, "")),
+        (namespaced("patch", "pods/status", "p1"), (True, "")),
+        (namespaced("create", "pods/exec", "p1"), (False, "")),
         (attributes_of("get", "nodes", NODE, name="n1"), (True, "")),
         (
             attributes_of("get", "nodes", NODE, name="n2"),
@@ -149,5 +151,5 @@ _NONE = "no relationship found between node 'n1' and this object"
         ),
     ],
 )
-def test_a_node_may_access_what_its_pods_refer_to(question: Attributes, expected: tuple[bool, str]) -> None:
-    assert judged(question) == [expected]
+def test_decisions_and_reasons_for_requests_of_nodes(attributes: Attributes, expected: tuple[bool, str]) -> None:
+    assert decisions(attributes) == [expected]

@@ -1,4 +1,4 @@
-"""A service outside that decides, over HTTPS; and the file that names it."""
+"""The authorization webhook over HTTPS, and the authorization configuration file."""
 
 import re
 from pathlib import Path
@@ -17,14 +17,14 @@ from sampan.apiserver.webhooks.remote_webhook import RetryPolicy
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import VirtualClock
-from tests.apiserver.authn.https_service import Outside, outside
-from tests.apiserver.authz.rbac_objects import ANN, asked_path, attributes_of
+from tests.apiserver.authn.https_service import HttpsEndpoint, https_endpoint
+from tests.apiserver.authz.rbac_objects import ANN, attributes_of, path_attributes
 
-QUICK = RetryPolicy(timeout_s=60, attempts=2, pause_s=0.001)
+RETRY_POLICY = RetryPolicy(timeout_s=60, attempts=2, pause_s=0.001)
 
 
 class Service:
-    """Allows reading; refuses deleting whatever others say."""
+    """A webhook that allows `get`, denies `delete`, and has no opinion on other verbs."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -37,14 +37,16 @@ class Service:
         return web.json_response({**review, "status": status})
 
 
-def authorizer(there: Outside, clock: VirtualClock, **more: Any) -> WebhookAuthorizer:
-    return WebhookAuthorizer(settings=WebhookSettings(access=there.access(), retry_policy=QUICK, **more), clock=clock)
+def authorizer(endpoint: HttpsEndpoint, clock: VirtualClock, **options: Any) -> WebhookAuthorizer:
+    return WebhookAuthorizer(
+        settings=WebhookSettings(access=endpoint.access(), retry_policy=RETRY_POLICY, **options), clock=clock
+    )
 
 
-async def test_it_decides_and_is_not_asked_twice(tmp_path: Path) -> None:
+async def test_webhook_decisions_are_cached(tmp_path: Path) -> None:
     service, clock = Service(), VirtualClock()
-    async with outside(tmp_path, service.respond) as there:
-        chain = UnionAuthorizer(authorizer(there, clock))
+    async with https_endpoint(tmp_path, service.respond) as endpoint:
+        chain = UnionAuthorizer(authorizer(endpoint, clock))
         try:
             get, create = attributes_of("get", "pods", namespace="ns"), attributes_of("create", "pods", namespace="ns")
             assert await chain.authorize(get) == AuthzResult(AuthzDecision.ALLOW, "for get")
@@ -56,17 +58,17 @@ async def test_it_decides_and_is_not_asked_twice(tmp_path: Path) -> None:
             await clock.advance(31)
             await chain.is_allowed(get)
             await chain.is_allowed(create)
-            assert len(service.requests) == 4, "a no is kept for half a minute"
+            assert len(service.requests) == 4, "a denial is cached for 30 seconds"
             await clock.advance(300)
             await chain.is_allowed(get)
-            assert len(service.requests) == 5, "a yes for five"
+            assert len(service.requests) == 5, "an allowed request is cached for five minutes"
         finally:
             await chain.close()
 
 
-async def test_what_is_known_costs_no_waiting(tmp_path: Path) -> None:
-    async with outside(tmp_path, Service().respond) as there:
-        webhook = authorizer(there, VirtualClock())
+async def test_cached_decision_is_returned_synchronously(tmp_path: Path) -> None:
+    async with https_endpoint(tmp_path, Service().respond) as endpoint:
+        webhook = authorizer(endpoint, VirtualClock())
         try:
             await UnionAuthorizer(webhook).authorize(attributes_of("get", "pods"))
             assert webhook.authorize(attributes_of("get", "pods")) == AuthzResult(AuthzDecision.ALLOW, "for get")
@@ -75,10 +77,10 @@ async def test_what_is_known_costs_no_waiting(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", [AuthzDecision.NO_OPINION, AuthzDecision.DENY])
-async def test_when_it_cannot_be_asked(tmp_path: Path, policy: AuthzDecision) -> None:
-    async with outside(tmp_path, Service().respond) as there:
+async def test_failure_policy_applies_if_the_webhook_is_unreachable(tmp_path: Path, policy: AuthzDecision) -> None:
+    async with https_endpoint(tmp_path, Service().respond) as endpoint:
         pass
-    chain = UnionAuthorizer(authorizer(there, VirtualClock(), on_failure=policy))
+    chain = UnionAuthorizer(authorizer(endpoint, VirtualClock(), on_failure=policy))
     try:
         decision = await chain.authorize(attributes_of("get", "pods"))
         assert decision.decision is policy
@@ -133,25 +135,25 @@ def test_a_review_has_the_attributes_of_the_request() -> None:
         "extra": {"colour": ["red"]},
         "uid": "7",
     }
-    assert spec_of(asked_path("get", "/metrics"), "v1beta1") == {
+    assert spec_of(path_attributes("get", "/metrics"), "v1beta1") == {
         "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
         "user": "ann",
         "group": list(ANN.groups),
     }
 
 
-def test_a_service_that_says_both_refuses() -> None:
+def test_review_with_allowed_and_denied_denies() -> None:
     decision = decision_of({"allowed": True, "denied": True})
     assert decision.decision is AuthzDecision.DENY
     assert "both allow and deny" in decision.error
 
 
-def test_the_rules_of_a_user_cannot_be_listed(tmp_path: Path) -> None:
+def test_rules_review_is_incomplete_with_a_webhook(tmp_path: Path) -> None:
     hook = WebhookAuthorizer(settings=WebhookSettings(access=Access(server="https://none")), clock=VirtualClock())
-    rights = UnionAuthorizer(AlwaysAllow(), hook).rules_for(ANN, "ns")
-    assert not rights.is_complete
-    assert rights.errors == ["webhook authorizer does not support user rule resolution"]
-    assert [rule.verbs for rule in rights.rules] == [["*"], ["*"]], "what others tell is told"
+    rules_info = UnionAuthorizer(AlwaysAllow(), hook).rules_for(ANN, "ns")
+    assert not rules_info.is_complete
+    assert rules_info.errors == ["webhook authorizer does not support user rule resolution"]
+    assert [rule.verbs for rule in rules_info.rules] == [["*"], ["*"]], "the rules of other authorizers are listed"
 
 
 GROUPS = "'team' in request.groups"
@@ -161,7 +163,7 @@ FAILS = "request.extra['none'][0] == 'x'"
 FAILED = f"cel evaluation error: expression '{FAILS}' resulted in error: no such key: none"
 NUMBERS = str(list(range(200)))
 SLOW = f"{NUMBERS}.all(a, {NUMBERS}.all(b, a + b >= 0))"
-"""A condition that costs too much for the event loop."""
+"""A condition that is too costly to evaluate in the event loop."""
 TEAM = UserInfo("ann", "", ("team",), {})
 
 
@@ -189,14 +191,14 @@ async def test_match_conditions_decide_whether_the_webhook_is_called(
     tmp_path: Path, conditions: list[str], policy: AuthzDecision, expected: AuthzDecision, fault: str
 ) -> None:
     service = Service()
-    async with outside(tmp_path, service.respond) as there:
+    async with https_endpoint(tmp_path, service.respond) as endpoint:
         programs = [compiled(text) for text in conditions]
-        hook = authorizer(there, VirtualClock(), on_failure=policy, conditions=programs)
+        hook = authorizer(endpoint, VirtualClock(), on_failure=policy, conditions=programs)
         try:
-            question = Attributes(
+            attributes = Attributes(
                 TEAM, "get", version="v1", resource="pods", namespace="ns", field_selector="metadata.name=d"
             )
-            decision = await UnionAuthorizer(hook).authorize(question)
+            decision = await UnionAuthorizer(hook).authorize(attributes)
             assert decision.decision is expected
             assert bool(service.requests) is (expected is AuthzDecision.ALLOW)
             assert decision.error == fault
@@ -204,7 +206,7 @@ async def test_match_conditions_decide_whether_the_webhook_is_called(
             await hook.close()
 
 
-# -- the file --------------------------------------------------------------------------------------------------------
+# -- the configuration file ------------------------------------------------------------------------------------------
 
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n"
 HOOK = """authorizers:
@@ -225,7 +227,7 @@ CONDITIONS = """    matchConditionSubjectAccessReviewVersion: v1
 """
 
 
-def written(directory: Path, text: str) -> Path:
+def write_config(directory: Path, text: str) -> Path:
     kubeconfig = directory / "kube.yaml"
     kubeconfig.write_text(
         "{current-context: c, contexts: [{name: c, context: {cluster: c}}], "
@@ -237,7 +239,7 @@ def written(directory: Path, text: str) -> Path:
 
 
 def test_an_authorization_configuration_file_is_read(tmp_path: Path) -> None:
-    node, hook = read_authorization(written(tmp_path, HEAD + HOOK))
+    node, hook = read_authorization(write_config(tmp_path, HEAD + HOOK))
     assert node == "Node"
     assert isinstance(hook, WebhookSettings)
     assert (hook.name, hook.version, hook.allowed_s, hook.refused_s) == ("hook", "v1", 0, 7)
@@ -283,4 +285,4 @@ def test_an_authorization_configuration_file_is_read(tmp_path: Path) -> None:
 )
 def test_invalid_authorization_configuration_files_are_rejected(tmp_path: Path, text: str, fault: str) -> None:
     with pytest.raises(ConfigFileError, match=re.escape(fault)):
-        read_authorization(written(tmp_path, text))
+        read_authorization(write_config(tmp_path, text))

@@ -1,4 +1,4 @@
-"""A file that is followed: nothing that is in it ends what follows it."""
+"""Reloading of configuration files: a file with errors keeps the previous configuration."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from tests.apiserver.authz.rbac_objects import attributes_of
 
 @pytest.mark.parametrize("fault", [OSError("gone"), UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")])
 @pytest.mark.parametrize("when", ["read", "used"])
-def test_what_cannot_be_used_changes_nothing(
+def test_unusable_file_keeps_the_previous_configuration(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: Exception, when: str
 ) -> None:
     file, used = tmp_path / "file", list[str]()
@@ -46,10 +46,10 @@ def test_what_cannot_be_used_changes_nothing(
 
 AUTHZ = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: %s, name: a}]\n"
 TOKEN = "e30.eyJpc3MiOiJodHRwczovL2kifQ.eA"
-"""Says that it comes from https://i."""
+"""A token of the issuer https://i without a valid signature."""
 
 
-async def error_of(server: ApiServer) -> str:
+async def token_error(server: ApiServer) -> str:
     try:
         await server.security.tokens.authenticate_token(TOKEN)
     except TokenError as fault:
@@ -57,7 +57,7 @@ async def error_of(server: ApiServer) -> str:
     return ""
 
 
-async def test_changes_take_effect(tmp_path: Path) -> None:
+async def test_changed_authentication_and_authorization_files_take_effect(tmp_path: Path) -> None:
     authn, authz, clock = tmp_path / "authn.yaml", tmp_path / "authz.yaml", VirtualClock()
     authn.write_text(HEAD)
     authz.write_text(AUTHZ % "AlwaysDeny")
@@ -74,14 +74,14 @@ async def test_changes_take_effect(tmp_path: Path) -> None:
         ApiServer(config=config, backend=backend, clock=clock) as server,
     ):
         assert not await server.security.authorizer.is_allowed(attributes_of("get", "pods"))
-        assert await error_of(server) == "invalid bearer token"
+        assert await token_error(server) == "invalid bearer token"
         authz.write_text(AUTHZ % "AlwaysAllow")
         authn.write_text(HEAD + JWT)
         await clock.advance(INTERVAL_S)
         assert await server.security.authorizer.is_allowed(attributes_of("get", "pods"))
-        assert "oidc: verify token" in await error_of(server)
+        assert "oidc: verify token" in await token_error(server)
         authz.write_text(AUTHZ % "Nonsense")
         authn.write_text(HEAD)
         await clock.advance(INTERVAL_S)
         assert await server.security.authorizer.is_allowed(attributes_of("get", "pods"))
-        assert await error_of(server) == "invalid bearer token"
+        assert await token_error(server) == "invalid bearer token"

@@ -1,4 +1,4 @@
-"""A server with custom resources, asked over HTTP."""
+"""An API server with custom resources, reached over HTTP."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ class CustomServer:
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
 
-    async def ask(
+    async def request(
         self, method: str, path: str, value: Any = None, headers: Mapping[str, str] | None = None
     ) -> WireResponse:
-        return await self.wire.ask(method, path, value, headers=headers or {})
+        return await self.wire.request(method, path, value, headers=headers or {})
 
     async def define(self, value: dict[str, Any]) -> dict[str, Any]:
         """Create a definition and wait until it is established."""
-        response = await self.ask("POST", DEFINITIONS, value)
+        response = await self.request("POST", DEFINITIONS, value)
         assert response.code == 201, response.text
         return await self.wait_for(value["metadata"]["name"], "Established")
 
     async def wait_for(self, name: str, condition: str, status: str = "True") -> dict[str, Any]:
         async def definition_with_condition() -> dict[str, Any]:
-            present: dict[str, Any] = (await self.ask("GET", f"{DEFINITIONS}/{name}")).json
+            present: dict[str, Any] = (await self.request("GET", f"{DEFINITIONS}/{name}")).json
             conditions = present.get("status", {}).get("conditions") or ()
             has_condition = any((entry["type"], entry["status"]) == (condition, status) for entry in conditions)
             return present if has_condition else {}
@@ -66,12 +66,12 @@ class CustomServer:
 
     async def wait_gone(self, path: str) -> None:
         async def is_gone() -> bool:
-            return (await self.ask("GET", path)).code == 404
+            return (await self.request("GET", path)).code == 404
 
         await eventually(is_gone)
 
     async def create(self, value: dict[str, Any], path: str = BOXES) -> dict[str, Any]:
-        response = await self.ask("POST", path, value)
+        response = await self.request("POST", path, value)
         assert response.code == 201, response.text
         created: dict[str, Any] = response.json
         return created

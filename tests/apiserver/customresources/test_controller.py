@@ -22,7 +22,7 @@ from tests.apiserver.customresources.custom_resource_server import (
     version,
 )
 from tests.apiserver.http.wire import Wire
-from tests.apiserver.in_process_server import Asking, asking
+from tests.apiserver.in_process_server import InProcessClient, in_process_client
 from tests.eventually import eventually
 
 NAME = f"boxes.{GROUP}"
@@ -34,85 +34,85 @@ def port() -> Iterator[int]:
         yield port_of(cluster)
 
 
-MOST_TURNS, MOST_CPU_S = 50, 0.1
-"""What a definition may take until its resource can be used: turns of the event loop, and CPU time with client and
-server. The benchmark `custom` has the time that goes by."""
+MAX_TURNS, MAX_CPU_S = 50, 0.1
+"""The limits until the resource of a new definition can be used: turns of the event loop, and CPU time of client and
+server. The benchmark `custom` measures the wall-clock time."""
 
 
-async def _is_established(asks: Asking) -> bool:
-    conditions = (await asks.get(f"{DEFINITIONS}/{NAME}")).json["status"].get("conditions") or ()
+async def _is_established(client: InProcessClient) -> bool:
+    conditions = (await client.get(f"{DEFINITIONS}/{NAME}")).json["status"].get("conditions") or ()
     return any((entry["type"], entry["status"]) == ("Established", "True") for entry in conditions)
 
 
 async def test_a_definition_is_established_without_waiting() -> None:
     """Nothing sleeps or polls on the way: turns of the event loop are counted, which no other process can slow down."""
-    async with asking() as asks, asyncio.timeout(60):
-        controller = DefinitionController(pipeline=asks.pipeline, metrics=CustomResourceMetrics(metrics=Metrics()))
+    async with in_process_client() as client, asyncio.timeout(60):
+        controller = DefinitionController(pipeline=client.pipeline, metrics=CustomResourceMetrics(metrics=Metrics()))
         running = asyncio.create_task(controller.run())
         await controller.wait_synced()
-        await asks.create(DEFINITIONS, definition())
+        await client.create(DEFINITIONS, definition())
         turns = 0
-        while not await _is_established(asks):
+        while not await _is_established(client):
             await asyncio.sleep(0)
             turns += 1
-        assert turns < MOST_TURNS
-        await asks.create(BOXES, box(spec={"a": 1}))
+        assert turns < MAX_TURNS
+        await client.create(BOXES, box(spec={"a": 1}))
         running.cancel()
 
 
-def test_a_resource_is_served_soon(port: int) -> None:
+def test_new_custom_resource_is_served_with_little_cpu_time(port: int) -> None:
     async def main() -> None:
         async with custom_server(port) as server:
-            await server.define(definition(plural="crates", kind="Crate"))  # loads modules
+            await server.define(definition(plural="crates", kind="Crate"))  # imports modules
             start = time.process_time()
             await server.define(definition())
             created = await server.create(box(spec={"a": 1}))
-            assert time.process_time() - start < MOST_CPU_S
+            assert time.process_time() - start < MAX_CPU_S
             assert created["spec"] == {"a": 1}
             assert created["metadata"]["generation"] == 1
-            listed = (await server.ask("GET", BOXES)).json
+            listed = (await server.request("GET", BOXES)).json
             assert (listed["kind"], listed["apiVersion"]) == ("BoxList", f"{GROUP}/v1")
             assert [item["metadata"]["name"] for item in listed["items"]] == ["a"]
 
     asyncio.run(main())
 
 
-def test_discovery_follows_the_definitions(port: int) -> None:
+def test_discovery_follows_created_and_deleted_definitions(port: int) -> None:
     async def groups(server: object) -> list[str]:
-        reply = await server.ask("GET", "/apis")  # type: ignore[attr-defined]
+        reply = await server.request("GET", "/apis")  # type: ignore[attr-defined]
         return [group["name"] for group in reply.json["groups"]]
 
     async def main() -> None:
         async with custom_server(port) as server:
             assert GROUP not in await groups(server)
             await server.define(definition(shortNames=["bx"], categories=["all"]))
-            (entry,) = (await server.ask("GET", f"/apis/{GROUP}/v1")).json["resources"]
+            (entry,) = (await server.request("GET", f"/apis/{GROUP}/v1")).json["resources"]
             assert (entry["shortNames"], entry["categories"], entry["singularName"]) == (["bx"], ["all"], "box")
-            await server.ask("DELETE", f"{DEFINITIONS}/{NAME}")
+            await server.request("DELETE", f"{DEFINITIONS}/{NAME}")
             await server.wait_gone(f"{DEFINITIONS}/{NAME}")
             assert GROUP not in await groups(server)
-            assert (await server.ask("GET", BOXES)).text == "404 page not found\n"
+            assert (await server.request("GET", BOXES)).text == "404 page not found\n"
 
     asyncio.run(main())
 
 
-def test_names_that_another_definition_has_are_not_accepted_until_they_are_free(port: int) -> None:
+def test_conflicting_names_are_accepted_once_the_other_definition_is_deleted(port: int) -> None:
     async def main() -> None:
         async with custom_server(port) as server:
             await server.define(definition())
             other = definition(plural="crates", kind="Box", listKind="CrateList", singular="crate")
-            assert (await server.ask("POST", DEFINITIONS, other)).code == 201
+            assert (await server.request("POST", DEFINITIONS, other)).code == 201
             refused = await server.wait_for(f"crates.{GROUP}", "NamesAccepted", "False")
             assert refused["status"]["conditions"][0]["reason"] == "KindConflict"
             assert refused["status"]["conditions"][0]["message"] == '"Box" is already in use'
-            await server.ask("DELETE", f"{DEFINITIONS}/{NAME}")
+            await server.request("DELETE", f"{DEFINITIONS}/{NAME}")
             accepted = await server.wait_for(f"crates.{GROUP}", "Established")
             assert accepted["status"]["acceptedNames"]["kind"] == "Box"
 
     asyncio.run(main())
 
 
-def test_a_deleted_definition_waits_for_its_objects(port: int) -> None:
+def test_deleted_definition_remains_until_its_objects_are_gone(port: int) -> None:
     async def main() -> None:
         async with custom_server(port) as server:
             await server.define(definition())
@@ -120,38 +120,38 @@ def test_a_deleted_definition_waits_for_its_objects(port: int) -> None:
             held = box("held")
             held["metadata"]["finalizers"] = ["example.com/hold"]
             await server.create(held)
-            deleted = await server.ask("DELETE", f"{DEFINITIONS}/{NAME}")
+            deleted = await server.request("DELETE", f"{DEFINITIONS}/{NAME}")
             assert deleted.json["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
             await server.wait_gone(f"{BOXES}/free")
-            refused = await server.ask("POST", BOXES, box("new"))
+            refused = await server.request("POST", BOXES, box("new"))
             assert refused.code == 403
             assert "definition is terminating" in refused.json["message"]
-            await server.ask("PATCH", f"{BOXES}/held", {"metadata": {"finalizers": None}}, MERGE)
+            await server.request("PATCH", f"{BOXES}/held", {"metadata": {"finalizers": None}}, MERGE)
             await server.wait_gone(f"{DEFINITIONS}/{NAME}")
             await server.define(definition())
-            assert (await server.ask("GET", BOXES)).json["items"] == []
+            assert (await server.request("GET", BOXES)).json["items"] == []
 
     asyncio.run(main())
 
 
-def test_a_default_of_a_changed_schema_shows_in_stored_objects(port: int) -> None:
+def test_default_of_a_changed_schema_applies_to_stored_objects(port: int) -> None:
     async def main() -> None:
         async with custom_server(port) as server:
             await server.define(definition(version(schema=schema_of({"size": {"type": "integer"}}))))
             await server.create(box(spec={"size": 1}))
             changed = schema_of({"size": {"type": "integer"}, "color": {"type": "string", "default": "red"}})
             patch = {"spec": {"versions": [version(schema=changed)]}}
-            assert (await server.ask("PATCH", f"{DEFINITIONS}/{NAME}", patch, MERGE)).code == 200
+            assert (await server.request("PATCH", f"{DEFINITIONS}/{NAME}", patch, MERGE)).code == 200
             shown: dict[str, object] = {}
             while "color" not in shown:
-                response = await server.ask("GET", f"{BOXES}/a")
+                response = await server.request("GET", f"{BOXES}/a")
                 shown = response.json["spec"] if response.code == 200 else {}
             assert shown == {"size": 1, "color": "red"}
 
     asyncio.run(main())
 
 
-def test_versions_show_the_same_objects_with_their_own_schemas(port: int) -> None:
+def test_each_version_serves_the_same_objects_with_its_own_schema(port: int) -> None:
     async def main() -> None:
         new = schema_of({"a": {"type": "string"}, "b": {"type": "string", "default": "x"}})
         old = schema_of({"a": {"type": "string"}})
@@ -160,10 +160,10 @@ def test_versions_show_the_same_objects_with_their_own_schemas(port: int) -> Non
             beta = BOXES.replace("/v1/", "/v1beta1/")
             await server.create(box("a", spec={"a": "1"}))
             await server.create(box("b", "v1beta1", spec={"a": "2", "b": "pruned"}), beta)
-            shown = (await server.ask("GET", beta)).json
+            shown = (await server.request("GET", beta)).json
             assert [item["spec"] for item in shown["items"]] == [{"a": "1"}, {"a": "2"}]
             assert {item["apiVersion"] for item in shown["items"]} == {f"{GROUP}/v1beta1"}
-            shown = (await server.ask("GET", BOXES)).json
+            shown = (await server.request("GET", BOXES)).json
             assert [item["spec"] for item in shown["items"]] == [{"a": "1", "b": "x"}, {"a": "2", "b": "x"}]
 
     asyncio.run(main())
@@ -176,13 +176,13 @@ def test_scale_and_status_are_subresources(port: int) -> None:
             await server.define(definition(version(subresources={"status": {}, "scale": paths})))
             await server.create(box(spec={"n": 2}, status={"n": 9}))
             status = {"status": {"n": 1, "s": "a=b"}, "spec": {"n": 7}}
-            response = await server.ask("PATCH", f"{BOXES}/a/status", status, MERGE)
+            response = await server.request("PATCH", f"{BOXES}/a/status", status, MERGE)
             assert (response.json["spec"], response.json["status"]) == ({"n": 2}, {"n": 1, "s": "a=b"})
-            scale = (await server.ask("GET", f"{BOXES}/a/scale")).json
+            scale = (await server.request("GET", f"{BOXES}/a/scale")).json
             assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "a=b"})
-            response = await server.ask("PATCH", f"{BOXES}/a/scale", {"spec": {"replicas": 5}}, MERGE)
+            response = await server.request("PATCH", f"{BOXES}/a/scale", {"spec": {"replicas": 5}}, MERGE)
             assert response.json["spec"] == {"replicas": 5}
-            assert (await server.ask("GET", f"{BOXES}/a")).json["metadata"]["generation"] == 2
+            assert (await server.request("GET", f"{BOXES}/a")).json["metadata"]["generation"] == 2
 
     asyncio.run(main())
 
@@ -200,7 +200,7 @@ def test_selectable_fields_and_printer_columns(port: int) -> None:
             for name, color in (("a", "red"), ("b", "blue")):
                 await server.create(box(name, spec={"color": color}))
             table = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
-            response = await server.ask("GET", f"{BOXES}?fieldSelector=spec.color%3Dred", None, table)
+            response = await server.request("GET", f"{BOXES}?fieldSelector=spec.color%3Dred", None, table)
             assert [row["cells"] for row in response.json["rows"]] == [["a", "red"]]
 
     asyncio.run(main())
@@ -214,7 +214,7 @@ def test_a_watch_ends_without_an_error_when_the_definition_changes(port: int) ->
             wire.send(f"GET {BOXES}?watch=true&resourceVersion=0 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             await wire.head()
             patch = {"spec": {"versions": [version(schema=schema_of({"size": {"type": "integer"}}))]}}
-            assert (await server.ask("PATCH", f"{DEFINITIONS}/{NAME}", patch, MERGE)).code == 200
+            assert (await server.request("PATCH", f"{DEFINITIONS}/{NAME}", patch, MERGE)).code == 200
             assert [event["type"] async for event in wire.events()] == ["ADDED"]
 
     asyncio.run(main())
@@ -226,7 +226,7 @@ def test_definitions_of_a_group_can_be_deleted_together(port: int) -> None:
             kinds = [f"Kind{number}" for number in range(6)]
             for kind in kinds:
                 await server.define(definition(plural=f"{kind.lower()}s", kind=kind))
-            assert (await server.ask("DELETE", DEFINITIONS)).code == 200
+            assert (await server.request("DELETE", DEFINITIONS)).code == 200
             for kind in kinds:
                 await server.wait_gone(f"{DEFINITIONS}/{kind.lower()}s.{GROUP}")
             await server.define(definition())
@@ -235,7 +235,7 @@ def test_definitions_of_a_group_can_be_deleted_together(port: int) -> None:
     asyncio.run(main())
 
 
-def test_objects_written_before_a_schema_change_are_shown_with_the_new_defaults(port: int) -> None:
+def test_stored_objects_have_the_new_default_after_each_schema_change(port: int) -> None:
     """Each round leaves history that the cacher of the changed kind replays."""
 
     async def main() -> None:
@@ -247,15 +247,15 @@ def test_objects_written_before_a_schema_change_are_shown_with_the_new_defaults(
                 colour = {"type": "string", "default": f"colour-{count}"}
                 changed = version(schema=schema_of({"size": {"type": "string"}, "colour": colour}))
                 patch = {"spec": {"versions": [changed]}}
-                assert (await server.ask("PATCH", f"{DEFINITIONS}/{NAME}", patch, MERGE)).code == 200
+                assert (await server.request("PATCH", f"{DEFINITIONS}/{NAME}", patch, MERGE)).code == 200
 
                 async def has_new_default(count: int = count) -> bool:
-                    box = (await server.ask("GET", f"{BOXES}/box-0")).json
+                    box = (await server.request("GET", f"{BOXES}/box-0")).json
                     return bool(box["spec"].get("colour") == f"colour-{count}")
 
                 await eventually(has_new_default)
                 for _ in range(3):
-                    listed = (await server.ask("GET", BOXES)).json["items"]
+                    listed = (await server.request("GET", BOXES)).json["items"]
                     assert {item["spec"].get("colour") for item in listed} == {f"colour-{count}"}
 
     asyncio.run(main())

@@ -27,8 +27,10 @@ BETA = BOXES.replace("/v1/", "/v1beta1/")
 
 
 @asynccontextmanager
-async def converting(directory: Path, respond: Respond) -> AsyncIterator[tuple[CustomServer, WebhookServer, int]]:
-    """A server with a custom resource, and the webhook that converts it, which ends after the server."""
+async def server_with_conversion_webhook(
+    directory: Path, respond: Respond
+) -> AsyncIterator[tuple[CustomServer, WebhookServer, int]]:
+    """Run a server with a custom resource and its conversion webhook, which stops after the server."""
     async with webhook_server(directory, respond) as hook:
         cluster = Cluster(insecure=True, controllers=())
         await asyncio.to_thread(cluster.__enter__)
@@ -68,46 +70,48 @@ async def define(server: CustomServer, hook: WebhookServer) -> None:
 
 def test_objects_are_converted_both_ways(tmp_path: Path) -> None:
     async def main() -> None:
-        async with converting(tmp_path, convert) as (server, hook, _):
+        async with server_with_conversion_webhook(tmp_path, convert) as (server, hook, _):
             await server.create(box("a", spec={"host": "h", "port": "1"}))
             assert not hook.requests
-            shown = (await server.ask("GET", f"{BETA}/a")).json
+            shown = (await server.request("GET", f"{BETA}/a")).json
             assert (shown["apiVersion"], shown["spec"]) == (f"{GROUP}/v1beta1", {"hostPort": "h:1"})
             await server.create(box("b", "v1beta1", spec={"hostPort": "i:2"}), BETA)
-            assert (await server.ask("GET", f"{BOXES}/b")).json["spec"] == {"host": "i", "port": "2"}
-            patched = await server.ask("PATCH", f"{BETA}/a", {"spec": {"hostPort": "j:3"}}, MERGE)
+            assert (await server.request("GET", f"{BOXES}/b")).json["spec"] == {"host": "i", "port": "2"}
+            patched = await server.request("PATCH", f"{BETA}/a", {"spec": {"hostPort": "j:3"}}, MERGE)
             assert patched.json["spec"] == {"hostPort": "j:3"}
-            metrics = (await server.ask("GET", "/metrics")).text
+            metrics = (await server.request("GET", "/metrics")).text
             assert 'apiserver_conversion_webhook_request_total{result="success",failure_type=""}' in metrics
             labels = f'crd_name="boxes.{GROUP}",from_version="v1",to_version="v1beta1",succeeded="true"'
             assert f"apiserver_crd_conversion_webhook_duration_seconds_count{{{labels}}}" in metrics
             assert f'apiextensions_openapi_v2_regeneration_count{{crd="boxes.{GROUP}",reason="add"}} 2' in metrics
-            listed = (await server.ask("GET", BOXES)).json["items"]
+            listed = (await server.request("GET", BOXES)).json["items"]
             assert [item["spec"]["port"] for item in listed] == ["3", "2"]
-            listed = (await server.ask("GET", BETA)).json["items"]
+            listed = (await server.request("GET", BETA)).json["items"]
             assert [item["spec"]["hostPort"] for item in listed] == ["j:3", "i:2"]
-            assert (await server.ask("DELETE", f"{BETA}/a")).code == 200
-            assert (await server.ask("GET", f"{BOXES}/a")).code == 404
+            assert (await server.request("DELETE", f"{BETA}/a")).code == 200
+            assert (await server.request("GET", f"{BOXES}/a")).code == 404
 
     asyncio.run(main())
 
 
-def test_an_apply_knows_fields_of_other_versions(tmp_path: Path) -> None:
+def test_apply_conflicts_with_field_managers_of_other_versions(tmp_path: Path) -> None:
     async def main() -> None:
-        async with converting(tmp_path, convert) as (server, _, _):
+        async with server_with_conversion_webhook(tmp_path, convert) as (server, _, _):
             applied = box("a", spec={"host": "h", "port": "1"})
-            assert (await server.ask("PATCH", f"{BOXES}/a?fieldManager=one", applied, APPLY)).code == 201
+            assert (await server.request("PATCH", f"{BOXES}/a?fieldManager=one", applied, APPLY)).code == 201
             other = box("a", "v1beta1", spec={"hostPort": "h:2"})
-            refused = await server.ask("PATCH", f"{BETA}/a?fieldManager=two", other, APPLY)
+            refused = await server.request("PATCH", f"{BETA}/a?fieldManager=two", other, APPLY)
             assert refused.code == 409
-            assert refused.json["details"]["causes"][0]["field"] == ".spec.port"  # in the version of the other manager
+            assert (
+                refused.json["details"]["causes"][0]["field"] == ".spec.port"
+            )  # in the version of the other field manager
 
     asyncio.run(main())
 
 
 def test_a_watch_sees_converted_objects_in_order(tmp_path: Path) -> None:
     async def main() -> None:
-        async with converting(tmp_path, convert) as (server, _, port), Wire(port) as wire:
+        async with server_with_conversion_webhook(tmp_path, convert) as (server, _, port), Wire(port) as wire:
             wire.send(f"GET {BETA}?watch=true&resourceVersion=0 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             await wire.head()
             for number in range(5):
@@ -124,21 +128,21 @@ def test_a_watch_sees_converted_objects_in_order(tmp_path: Path) -> None:
 
 def test_a_failed_conversion_is_reported(tmp_path: Path) -> None:
     async def main() -> None:
-        async with converting(tmp_path, fail) as (server, _, _):
+        async with server_with_conversion_webhook(tmp_path, fail) as (server, _, _):
             await server.create(box("a"))
             text = f"Internal error occurred: conversion webhook for {GROUP}/v1, Kind=Box failed: no idea"
             for path in (f"{BETA}/a", BETA):
-                response = await server.ask("GET", path)
+                response = await server.request("GET", path)
                 assert (response.code, response.json["message"]) == (500, text)
-            response = await server.ask("POST", BETA, box("b", "v1beta1"))
+            response = await server.request("POST", BETA, box("b", "v1beta1"))
             assert response.code == 500
-            assert (await server.ask("GET", f"{BOXES}/a")).code == 200
-            assert (await server.ask("GET", f"{DEFINITIONS}/boxes.{GROUP}")).code == 200
+            assert (await server.request("GET", f"{BOXES}/a")).code == 200
+            assert (await server.request("GET", f"{DEFINITIONS}/boxes.{GROUP}")).code == 200
 
     asyncio.run(main())
 
 
-def test_webhooks_of_one_version_see_requests_for_another_one(tmp_path: Path) -> None:
+def test_webhooks_for_one_version_receive_converted_requests_of_another_version(tmp_path: Path) -> None:
     """A rule for v1 also matches v1beta1 (matchPolicy Equivalent): the webhooks see, and change, the object in v1."""
 
     def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +153,7 @@ def test_webhooks_of_one_version_see_requests_for_another_one(tmp_path: Path) ->
         return {"allowed": True}
 
     async def main() -> None:
-        async with converting(tmp_path, respond) as (server, hook, _):
+        async with server_with_conversion_webhook(tmp_path, respond) as (server, hook, _):
             for kind, path in (("Mutating", "/mutate"), ("Validating", "/validate")):
                 await register(server, kind, hook.client_config(path))
             created = await server.create(box("a", "v1beta1", spec={"hostPort": "h:1"}), BETA)
@@ -173,5 +177,5 @@ async def register(server: CustomServer, kind: str, client_config: dict[str, Any
         "admissionReviewVersions": ["v1"],
     }
     path = f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}webhookconfigurations"
-    created = await server.ask("POST", path, {"metadata": {"name": "hooks"}, "webhooks": [webhook]})
+    created = await server.request("POST", path, {"metadata": {"name": "hooks"}, "webhooks": [webhook]})
     assert created.code == 201, created.text

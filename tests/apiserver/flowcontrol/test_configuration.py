@@ -1,4 +1,4 @@
-"""Where calls go by the default schemas, and how seats are divided."""
+"""Classification of requests by the default FlowSchemas, and division of seats by shares."""
 
 import msgspec
 import pytest
@@ -11,10 +11,10 @@ from sampan.apiserver.request.call import UserInfo
 
 ANY = ("system:authenticated",)
 NODE = UserInfo("system:node:n", groups=("system:nodes", *ANY))
-MANAGER = UserInfo("system:kube-controller-manager", groups=ANY)
+CONTROLLER_MANAGER = UserInfo("system:kube-controller-manager", groups=ANY)
 ACCOUNT = UserInfo("system:serviceaccount:ns:a", groups=("system:serviceaccounts", "system:serviceaccounts:ns", *ANY))
 SYSTEM_ACCOUNT = UserInfo("system:serviceaccount:kube-system:a", groups=("system:serviceaccounts", *ANY))
-NOBODY = UserInfo("system:anonymous", groups=("system:unauthenticated",))
+ANONYMOUS = UserInfo("system:anonymous", groups=("system:unauthenticated",))
 DEFAULTS = Schemas([msgspec.convert(schema, FlowSchema) for schema in SCHEMAS])
 
 
@@ -27,31 +27,38 @@ def lease(user: UserInfo, verb: str = "update") -> Attributes:
 
 
 @pytest.mark.parametrize(
-    ("attributes", "schema", "level", "apart"),
+    ("attributes", "schema", "level", "distinguisher"),
     [
         (pods(UserInfo("root", groups=("system:masters", *ANY))), "exempt", "exempt", ""),
-        (Attributes(NOBODY, "get", "/livez", is_resource=False), "probes", "exempt", ""),
-        (Attributes(NOBODY, "get", "/version", is_resource=False), "global-default", "global-default", NOBODY.name),
-        (lease(MANAGER), "system-leader-election", "leader-election", MANAGER.name),
-        (lease(MANAGER, "list"), "kube-controller-manager", "workload-high", "kube-system"),
+        (Attributes(ANONYMOUS, "get", "/livez", is_resource=False), "probes", "exempt", ""),
+        (
+            Attributes(ANONYMOUS, "get", "/version", is_resource=False),
+            "global-default",
+            "global-default",
+            ANONYMOUS.name,
+        ),
+        (lease(CONTROLLER_MANAGER), "system-leader-election", "leader-election", CONTROLLER_MANAGER.name),
+        (lease(CONTROLLER_MANAGER, "list"), "kube-controller-manager", "workload-high", "kube-system"),
         (lease(SYSTEM_ACCOUNT), "system-leader-election", "leader-election", SYSTEM_ACCOUNT.name),
         (lease(ACCOUNT), "service-accounts", "workload-low", ACCOUNT.name),
         (lease(NODE), "system-node-high", "node-high", NODE.name),
         (Attributes(NODE, "patch", resource="nodes", subresource="status"), "system-node-high", "node-high", NODE.name),
         (pods(NODE), "system-nodes", "system", NODE.name),
-        (pods(MANAGER), "kube-controller-manager", "workload-high", "ns"),
+        (pods(CONTROLLER_MANAGER), "kube-controller-manager", "workload-high", "ns"),
         (pods(SYSTEM_ACCOUNT), "kube-system-service-accounts", "workload-high", "ns"),
         (pods(ACCOUNT), "service-accounts", "workload-low", ACCOUNT.name),
         (pods(UserInfo("may", groups=ANY)), "global-default", "global-default", "may"),
     ],
 )
-def test_default_flows(attributes: Attributes, schema: str, level: str, apart: str) -> None:
+def test_default_flow_schemas_classify_requests(
+    attributes: Attributes, schema: str, level: str, distinguisher: str
+) -> None:
     flow = DEFAULTS.flow(attributes)
     assert flow is not None
-    assert (flow.schema, flow.level, flow.key) == (schema, level, f"{schema}\0{apart}")
+    assert (flow.schema, flow.level, flow.key) == (schema, level, f"{schema}\0{distinguisher}")
 
 
-def test_seats_by_shares() -> None:
+def test_seats_are_divided_by_concurrency_shares() -> None:
     fairness = Fairness(seats=600)
     fairness.configure([], [msgspec.convert(level, PriorityLevelConfiguration) for level in LEVELS])
     assert {name: level.limits.seats for name, level in fairness.levels.items()} == {

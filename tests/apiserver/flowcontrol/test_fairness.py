@@ -1,4 +1,4 @@
-"""Fairness over HTTP: the default objects, the headers of answers, and a level that is full."""
+"""API priority and fairness over HTTP: default objects, response headers, and full priority levels."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,10 +14,10 @@ from sampan.storage.memory import MemoryBackend
 from tests.eventually import eventually
 
 ROOT = "/apis/flowcontrol.apiserver.k8s.io/v1"
-Get = Callable[..., Coroutine[Any, Any, tuple[int, Any, Any]]]
+Send = Callable[..., Coroutine[Any, Any, tuple[int, Any, Any]]]
 
 
-def play(scene: Callable[[ApiServer, Get], Awaitable[None]]) -> None:
+def with_server(check: Callable[[ApiServer, Send], Awaitable[None]]) -> None:
     config = ServerConfig(secure_port=0, any_insecure_port=True)
 
     async def work() -> None:
@@ -28,11 +28,11 @@ def play(scene: Callable[[ApiServer, Get], Awaitable[None]]) -> None:
             aiohttp.ClientSession(f"http://127.0.0.1:{server.insecure_port}") as session,
         ):
 
-            async def get(path: str, method: str = "GET", json: Any = None, **headers: str) -> tuple[int, Any, Any]:
+            async def send(path: str, method: str = "GET", json: Any = None, **headers: str) -> tuple[int, Any, Any]:
                 async with session.request(method, path, json=json, headers=headers) as reply:
                     return reply.status, reply.headers, await reply.json()
 
-            await scene(server, get)
+            await check(server, send)
 
     asyncio.run(asyncio.wait_for(work(), 60))
 
@@ -40,106 +40,106 @@ def play(scene: Callable[[ApiServer, Get], Awaitable[None]]) -> None:
 AS_MAY = {"Impersonate-User": "may"}
 
 
-def test_default_objects_and_headers() -> None:
-    async def scene(server: ApiServer, get: Get) -> None:
-        _, _, schemas = await get(f"{ROOT}/flowschemas")
-        _, _, levels = await get(f"{ROOT}/prioritylevelconfigurations")
+def test_response_headers_name_the_default_flow_schema_and_priority_level() -> None:
+    async def check(server: ApiServer, send: Send) -> None:
+        _, _, schemas = await send(f"{ROOT}/flowschemas")
+        _, _, levels = await send(f"{ROOT}/prioritylevelconfigurations")
         assert (len(schemas["items"]), len(levels["items"])) == (11, 8)
 
         async def has_status() -> bool:
-            _, _, schema = await get(f"{ROOT}/flowschemas/system-nodes")
+            _, _, schema = await send(f"{ROOT}/flowschemas/system-nodes")
             return any(condition["reason"] == "Found" for condition in schema["status"].get("conditions", []))
 
         await eventually(has_status)
         uids = {entry["metadata"]["name"]: entry["metadata"]["uid"] for entry in schemas["items"]}
         level_uids = {entry["metadata"]["name"]: entry["metadata"]["uid"] for entry in levels["items"]}
-        _, headers, _ = await get(ROOT)
+        _, headers, _ = await send(ROOT)
         assert headers["X-Kubernetes-PF-FlowSchema-UID"] == uids["exempt"]
-        _, headers, _ = await get(ROOT, **AS_MAY)
+        _, headers, _ = await send(ROOT, **AS_MAY)
         assert headers["X-Kubernetes-PF-FlowSchema-UID"] == uids["global-default"]
         assert headers["X-Kubernetes-PF-PriorityLevel-UID"] == level_uids["global-default"]
 
-    play(scene)
+    with_server(check)
 
 
-def test_a_full_level_does_not_delay_others() -> None:
-    """Others are served while one level is full; who waits there is served when a seat is free."""
+def test_full_priority_level_delays_only_its_own_requests() -> None:
+    """Requests of other levels are served while one level is full; a queued request is served when a seat is free."""
 
-    async def scene(server: ApiServer, get: Get) -> None:
-        async def shares(count: int) -> None:
+    async def check(server: ApiServer, send: Send) -> None:
+        async def set_shares(count: int) -> None:
             path = f"{ROOT}/prioritylevelconfigurations/global-default"
-            _, _, level = await get(path)
+            _, _, level = await send(path)
             queuing = {"queues": 1, "handSize": 1, "queueLengthLimit": 1}
             limited = {"nominalConcurrencyShares": count, "limitResponse": {"type": "Queue", "queuing": queuing}}
-            code, _, _ = await get(path, "PUT", {**level, "spec": {"type": "Limited", "limited": limited}})
+            code, _, _ = await send(path, "PUT", {**level, "spec": {"type": "Limited", "limited": limited}})
             assert code == 200
 
-        await shares(0)
+        await set_shares(0)
         levels = server.fairness.levels
         await eventually(
             lambda: asyncio.sleep(0, "global-default" in levels and levels["global-default"].limits.seats == 0)
         )
         level = levels["global-default"]
-        waiting = asyncio.create_task(get(ROOT, **AS_MAY))
+        waiting = asyncio.create_task(send(ROOT, **AS_MAY))
         await eventually(lambda: level.waiting == 1)
-        code, headers, body = await get(ROOT, **AS_MAY)
+        code, headers, body = await send(ROOT, **AS_MAY)
         assert (code, headers["Retry-After"], body["reason"]) == (429, "1", "TooManyRequests")
         assert headers["X-Kubernetes-PF-PriorityLevel-UID"]
-        assert (await get(ROOT))[0] == 200
-        await shares(1)
+        assert (await send(ROOT))[0] == 200
+        await set_shares(1)
         assert (await waiting)[0] == 200
         assert (level.seats_in_use, level.waiting) == (0, 0)
 
-    play(scene)
+    with_server(check)
 
 
-def test_schema_of_a_missing_level() -> None:
-    async def scene(server: ApiServer, get: Get) -> None:
+def test_flow_schema_of_a_missing_priority_level_is_dangling() -> None:
+    async def check(server: ApiServer, send: Send) -> None:
         spec = {"priorityLevelConfiguration": {"name": "later"}, "matchingPrecedence": 50}
-        code, _, _ = await get(f"{ROOT}/flowschemas", "POST", {"metadata": {"name": "mine"}, "spec": spec})
+        code, _, _ = await send(f"{ROOT}/flowschemas", "POST", {"metadata": {"name": "mine"}, "spec": spec})
         assert code == 201
 
-        async def dangles() -> bool:
-            _, _, schema = await get(f"{ROOT}/flowschemas/mine")
+        async def is_dangling() -> bool:
+            _, _, schema = await send(f"{ROOT}/flowschemas/mine")
             return [condition["status"] for condition in schema["status"].get("conditions", [])] == ["True"]
 
-        await eventually(dangles)
+        await eventually(is_dangling)
 
-    play(scene)
-
-
-def test_default_objects_come_back() -> None:
-    async def scene(server: ApiServer, get: Get) -> None:
-        feed = FlowControlController(fairness=server.fairness, pipeline=server.pipeline)
-        assert not feed.has_outdated_defaults()
-        await get(f"{ROOT}/flowschemas/catch-all", "DELETE")
-        assert feed.has_outdated_defaults()
-        await feed.ensure_defaults()
-        code, _, _ = await get(f"{ROOT}/flowschemas/catch-all")
-        assert (code, feed.has_outdated_defaults()) == (200, False)
-
-    play(scene)
+    with_server(check)
 
 
-def test_metrics_and_wide_lists() -> None:
-    async def scene(server: ApiServer, get: Get) -> None:
+def test_deleted_default_flow_schema_is_recreated() -> None:
+    async def check(server: ApiServer, send: Send) -> None:
+        controller = FlowControlController(fairness=server.fairness, pipeline=server.pipeline)
+        assert not controller.has_outdated_defaults()
+        await send(f"{ROOT}/flowschemas/catch-all", "DELETE")
+        assert controller.has_outdated_defaults()
+        await controller.ensure_defaults()
+        code, _, _ = await send(f"{ROOT}/flowschemas/catch-all")
+        assert (code, controller.has_outdated_defaults()) == (200, False)
+
+    with_server(check)
+
+
+def test_large_lists_take_more_seats_and_dispatched_requests_are_counted() -> None:
+    async def check(server: ApiServer, send: Send) -> None:
         for number in range(150):
             body = {"metadata": {"name": f"map-{number}"}}
-            await get("/api/v1/namespaces/default/configmaps", "POST", body)
+            await send("/api/v1/namespaces/default/configmaps", "POST", body)
         widths = []
-        narrow = server.fairness.width
+        original_width = server.fairness.width
 
-        def noted(call: Any) -> int:
-            widths.append(narrow(call))
+        def recorded_width(call: Any) -> int:
+            widths.append(original_width(call))
             return widths[-1]
 
-        server.fairness.width = noted
-        await get("/api/v1/configmaps", Accept="application/json", **AS_MAY)
-        await get("/api/v1/configmaps?limit=10", **AS_MAY)
-        await get("/api/v1/namespaces/default/configmaps/map-1", **AS_MAY)
+        server.fairness.width = recorded_width
+        await send("/api/v1/configmaps", Accept="application/json", **AS_MAY)
+        await send("/api/v1/configmaps?limit=10", **AS_MAY)
+        await send("/api/v1/namespaces/default/configmaps/map-1", **AS_MAY)
         assert widths == [2, 1, 1]
         text = server.metrics.text()
         assert 'apiserver_flowcontrol_dispatched_requests_total{priority_level="global-default"} 3' in text
         assert 'apiserver_flowcontrol_current_executing_seats{priority_level="global-default"} 0' in text
 
-    play(scene)
+    with_server(check)

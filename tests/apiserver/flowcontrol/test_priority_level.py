@@ -20,7 +20,7 @@ from sampan.apiserver.flowcontrol.priority_level import (
 from sampan.machinery import errors
 
 
-def test_seats_without_queues() -> None:
+def test_level_without_queues_rejects_requests_beyond_its_seats() -> None:
     level = PriorityLevel("a", PriorityLevelLimits(2))
     assert level.enter("x") is None
     assert level.enter("x") is None
@@ -31,7 +31,7 @@ def test_seats_without_queues() -> None:
     assert level.enter("y") is None
 
 
-def begun(waiting: Awaitable[None] | None) -> asyncio.Task[None]:
+def start_waiting(waiting: Awaitable[None] | None) -> asyncio.Task[None]:
     assert waiting is not None
 
     async def wait() -> None:
@@ -40,10 +40,10 @@ def begun(waiting: Awaitable[None] | None) -> asyncio.Task[None]:
     return asyncio.create_task(wait())
 
 
-async def test_queue_and_its_length() -> None:
+async def test_requests_beyond_the_queue_length_are_rejected() -> None:
     level = PriorityLevel("a", PriorityLevelLimits(1, queues=1, hand=1, queue_length=2))
     assert level.enter("x") is None
-    first, second = begun(level.enter("x")), begun(level.enter("x"))
+    first, second = start_waiting(level.enter("x")), start_waiting(level.enter("x"))
     await asyncio.sleep(0)
     with pytest.raises(errors.TooManyRequests):
         level.enter("x")
@@ -80,23 +80,23 @@ async def test_a_small_flow_is_not_held_up_by_a_large_one() -> None:
     assert [at for at, flow in enumerate(order) if flow == small][-1] <= 6
 
 
-async def test_who_gives_up_leaves_nothing() -> None:
+async def test_cancelled_requests_release_seats_and_queue_places() -> None:
     level = PriorityLevel("a", PriorityLevelLimits(1, queues=2, hand=2, queue_length=5))
     assert level.enter("x") is None
-    early, late = begun(level.enter("x")), begun(level.enter("x"))
+    early, late = start_waiting(level.enter("x")), start_waiting(level.enter("x"))
     await asyncio.sleep(0)
     early.cancel()
     await asyncio.wait([early])
     assert level.waiting == 1
     level.leave()
-    late.cancel()  # it has its seat, but has not noticed
+    late.cancel()  # The request has its seat, but its task has not run yet.
     await asyncio.wait([late])
     assert (level.seats_in_use, level.waiting) == (0, 0)
 
 
-async def test_more_seats_serve_those_who_wait() -> None:
+async def test_added_seats_dispatch_queued_requests() -> None:
     level = PriorityLevel("a", PriorityLevelLimits(0, queues=2, hand=1, queue_length=5))
-    waiting = begun(level.enter("x"))
+    waiting = start_waiting(level.enter("x"))
     await asyncio.sleep(0)
     level.configure(PriorityLevelLimits(1))
     await waiting
@@ -111,8 +111,8 @@ def test_each_flow_is_dealt_the_same_hand_of_queues() -> None:
     assert {at for hand in hands for at in hand} == set(range(128))
 
 
-async def test_a_wide_call_waits_for_all_its_seats() -> None:
-    """They take their seats together; one that is wider than the level has it to itself."""
+async def test_wide_request_waits_for_all_its_seats() -> None:
+    """A request that is wider than the level runs alone."""
 
     level = PriorityLevel("level", PriorityLevelLimits(4, 1, 1, 10))
     assert level.enter("a", 3) is None
@@ -128,7 +128,7 @@ async def test_a_wide_call_waits_for_all_its_seats() -> None:
     assert (level.seats_in_use, level.executing, level.dispatched) == (0, 0, 2)
 
 
-wants = st.lists(
+seat_request_lists = st.lists(
     st.builds(
         lambda least, more, target: SeatRequest(least, least + more, target),
         st.integers(0, 50),
@@ -140,21 +140,24 @@ wants = st.lists(
 )
 
 
-@given(wants, st.integers(1, 600))
+@given(seat_request_lists, st.integers(1, 600))
 def test_allocated_seats_are_within_the_bounds(seat_requests: list[SeatRequest], seats: int) -> None:
-    given_out = allocate_seats(seat_requests, seats)
-    assert all(want.least <= got <= want.most for want, got in zip(seat_requests, given_out, strict=True))
-    least = sum(want.least for want in seat_requests)
-    assert sum(given_out) <= max(seats, least) + len(seat_requests)  # a half is rounded up
+    allocation = allocate_seats(seat_requests, seats)
+    assert all(
+        request.least <= allocated_seats <= request.most
+        for request, allocated_seats in zip(seat_requests, allocation, strict=True)
+    )
+    least = sum(request.least for request in seat_requests)
+    assert sum(allocation) <= max(seats, least) + len(seat_requests)  # Halves are rounded up.
 
 
-def test_who_wants_more_has_more() -> None:
+def test_seats_are_allocated_in_proportion_to_demand() -> None:
     quiet, busy = SeatRequest(10, 100, 0), SeatRequest(10, 100, 80)
     assert allocate_seats([quiet, busy], 60) == [10, 50]
     assert allocate_seats([SeatRequest(0, 100, 30), SeatRequest(0, 100, 60)], 60) == [20, 40]
 
 
-def test_demand_fades() -> None:
+def test_demand_target_decays() -> None:
     demand = Demand()
     demand.add_sample(40)
     assert demand.target(40) == 40
@@ -164,7 +167,7 @@ def test_demand_fades() -> None:
     assert later[-1] < 5
 
 
-def test_a_busy_level_borrows_and_gives_back() -> None:
+def test_busy_level_borrows_seats_and_returns_them() -> None:
     lender, borrower = (
         PriorityLevel("lender", PriorityLevelLimits(50, lendable=40)),
         PriorityLevel("borrower", PriorityLevelLimits(10, 1, 1, 100)),
@@ -172,7 +175,7 @@ def test_a_busy_level_borrows_and_gives_back() -> None:
     levels, borrowing = {"lender": lender, "borrower": borrower}, SeatBorrowing(seats=60)
     for _ in range(10):
         borrower.enter("flow")
-    borrower.seats_in_queue = 100  # as if so many were waiting
+    borrower.seats_in_queue = 100  # as if requests for 100 seats were queued
     for _ in range(SAMPLES):
         borrowing.sample(levels)
     assert (lender.seats, borrower.seats) == (10, 50)
@@ -183,10 +186,10 @@ def test_a_busy_level_borrows_and_gives_back() -> None:
     lender.peak_demand = 50
     for _ in range(SAMPLES):
         borrowing.sample(levels)
-    assert lender.seats == 50, "what it needs of its own it has back at once"
+    assert lender.seats == 50, "a lender gets the seats that it needs back at once"
 
 
-def test_a_level_that_may_not_borrow() -> None:
+def test_level_with_borrowing_limit_zero_does_not_borrow() -> None:
     lender, strict = (
         PriorityLevel("lender", PriorityLevelLimits(50, lendable=50)),
         PriorityLevel("strict", PriorityLevelLimits(10, borrowable=0)),

@@ -1,4 +1,4 @@
-"""An HTTP server as it is put together for real, with small limits where a test wants them, on free ports."""
+"""The HTTP server of the API server on free ports, with limits that tests can lower."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ USERS = {
 
 
 @dataclass
-class Waiting:
-    """A path, /wait, whose answer comes when the test says so."""
+class WaitHandler:
+    """The handler of /wait, which responds when the test sets `go`."""
 
     arrived: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     go: asyncio.Event = field(default_factory=asyncio.Event)
@@ -56,39 +56,41 @@ class Waiting:
 
 @dataclass
 class Site:
+    """A running HTTP server with its ports, keys and API server."""
+
     server: Server
     http: HttpServer
     port: int
     tls_port: int
-    waiting: Waiting
+    wait_handler: WaitHandler
     pki: Pki
 
     @property
     def client(self) -> Client:
         return self.server.client()
 
-    def wire(self, *, tls: bool = False, context: ssl.SSLContext | None = None, is_narrow: bool = False) -> Wire:
-        """A connection: over TLS, or in plain HTTP where everybody is the administrator."""
+    def wire(self, *, tls: bool = False, context: ssl.SSLContext | None = None, has_small_buffer: bool = False) -> Wire:
+        """Return a connection over TLS, or over plain HTTP, where every user is the administrator."""
         if tls or context is not None:
-            return Wire(self.tls_port, context or self.trusting(), is_narrow=is_narrow)
-        return Wire(self.port, is_narrow=is_narrow)
+            return Wire(self.tls_port, context or self.client_tls(), has_small_buffer=has_small_buffer)
+        return Wire(self.port, has_small_buffer=has_small_buffer)
 
-    def trusting(self, certificate: str = "") -> ssl.SSLContext:
-        """A client's TLS that knows the server, with one of the cluster's certificates if it is named."""
+    def client_tls(self, certificate: str = "") -> ssl.SSLContext:
+        """Return a TLS context that trusts the server, with this client certificate of the cluster, if any."""
         context = ssl.create_default_context(cafile=str(self.pki.certificate(CA)))
         if certificate:
             context.load_cert_chain(self.pki.certificate(certificate), self.pki.key(certificate))
         return context
 
-    async def objects(self, value: Mapping[str, Any]) -> None:
+    async def create_config_map(self, value: Mapping[str, Any]) -> None:
         """Create a config map in the namespace default."""
         async with self.wire() as wire:
-            response = await wire.ask("POST", "/api/v1/namespaces/default/configmaps", value)
+            response = await wire.request("POST", "/api/v1/namespaces/default/configmaps", value)
             assert response.code == 201, response
 
     @property
     def requests(self) -> float:
-        """How many are under way, without watches."""
+        """The number of requests in flight, without watches."""
         metrics = self.http._metrics
         return metrics.mutating.value + metrics.read_only.value
 
@@ -99,11 +101,11 @@ class Site:
 
 
 @asynccontextmanager
-async def site(
+async def open_site(
     directory: Path, limits: HttpLimits | None = None, now: Callable[[], float] = time.time
 ) -> AsyncIterator[Site]:
-    """`now` is by which certificates of clients end."""
-    pki, waiting = KEYS.write(directory / "pki"), Waiting()
+    """Run a server; `now` is the clock by which client certificates expire."""
+    pki, wait_handler = KEYS.write(directory / "pki"), WaitHandler()
     files = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
     async with asyncio.TaskGroup() as group, serving() as server:
         pipeline = Pipeline(
@@ -111,23 +113,23 @@ async def site(
             authenticator=UnionAuthenticator([CertificateAuthenticator(now=now)], tokens=[FileTokens(USERS)]),
             authorizer=usual_authorizers(server.registry),
             endpoints=server.pipeline.endpoints,
-            nonresource_handlers={**nonresource_handlers(server.registry), "wait": waiting},
+            nonresource_handlers={**nonresource_handlers(server.registry), "wait": wait_handler},
         )
         http = HttpServer(pipeline=pipeline, start_task=group.create_task, limits=limits)
         listeners = [Listener("127.0.0.1", 0, user=ADMIN), Listener("127.0.0.1", 0, tls_context(files))]
         port, tls_port = await http.listen(listeners)
         try:
-            yield Site(server, http, port, tls_port, waiting, pki)
+            yield Site(server, http, port, tls_port, wait_handler, pki)
         finally:
-            waiting.go.set()
+            wait_handler.go.set()
             await http.close(0.2)
 
 
-def on_a_site(directory: Path, test: Callable[[Site], Awaitable[None]], **limits: float) -> None:
+def run_on_site(directory: Path, test: Callable[[Site], Awaitable[None]], **limits: float) -> None:
     """Run `test` against a server with these limits."""
 
     async def run() -> None:
-        async with site(directory, HttpLimits(**limits)) as here:  # type: ignore[arg-type]
-            await test(here)
+        async with open_site(directory, HttpLimits(**limits)) as site:  # type: ignore[arg-type]
+            await test(site)
 
     asyncio.run(run())

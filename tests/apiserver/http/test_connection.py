@@ -1,50 +1,58 @@
-"""What the server does with requests that are bad or too large, and with bodies that do not come."""
+"""HTTP requests that are malformed, too large, unusual or incomplete."""
 
 import logging
 from pathlib import Path
 
 import pytest
 
-from tests.apiserver.http.http_server import GET, MAPS, POST, WITH_AND_WITHOUT_TLS, Site, on_a_site
+from tests.apiserver.http.http_server import GET, MAPS, POST, WITH_AND_WITHOUT_TLS, Site, run_on_site
 from tests.apiserver.http.wire import HEAD, request
 from tests.eventually import eventually
 
-BAD = {
-    "noise": (b"\x00\x01\x02noise\r\n\r\n", 400, "400 Bad Request"),
-    "a method that is none": (b"F/O / HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
-    "an unknown method and no host": (b"FOO / HTTP/1.1\r\n\r\n", 400, "400 Bad Request: missing required Host header"),
-    "an unknown method and a long line": (b"FOO /" + b"a" * 200_000 + b" HTTP/1.1\r\n" + HEAD, 431, "431 Request"),
-    "an unknown method and a bad header": (b"FOO / HTTP/1.1\r\n" + HEAD + b"X: a\x00b\r\n\r\n", 400, "400 Bad Request"),
-    "no host": (b"GET /healthz HTTP/1.1\r\n\r\n", 400, "400 Bad Request: missing required Host header"),
+MALFORMED = {
+    "random bytes": (b"\x00\x01\x02noise\r\n\r\n", 400, "400 Bad Request"),
+    "invalid method": (b"F/O / HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
+    "unknown method without host": (b"FOO / HTTP/1.1\r\n\r\n", 400, "400 Bad Request: missing required Host header"),
+    "unknown method and long request line": (b"FOO /" + b"a" * 200_000 + b" HTTP/1.1\r\n" + HEAD, 431, "431 Request"),
+    "unknown method and invalid header": (b"FOO / HTTP/1.1\r\n" + HEAD + b"X: a\x00b\r\n\r\n", 400, "400 Bad Request"),
+    "missing host": (b"GET /healthz HTTP/1.1\r\n\r\n", 400, "400 Bad Request: missing required Host header"),
     "two hosts": (b"GET /healthz HTTP/1.1\r\n" + HEAD + HEAD + b"\r\n", 400, "400 Bad Request"),
-    "an unknown version": (b"GET / HTTP/3.1\r\n" + HEAD + b"\r\n", 505, "505 HTTP Version Not Supported"),
-    "a bad escape": (b"GET /api/%zz HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
-    "bytes that are no URL": (b"GET /\xff\xfe HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
-    "no path": (b"OPTIONS * HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
-    "a tunnel": (b"CONNECT a:1 HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
-    "a long line": (b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n" + HEAD + b"\r\n", 431, "431 Request Header Fields"),
-    "a long header": (GET + b"X: " + b"a" * 100_000 + b"\r\n\r\n", 431, "431 Request Header Fields Too Large"),
+    "unknown HTTP version": (b"GET / HTTP/3.1\r\n" + HEAD + b"\r\n", 505, "505 HTTP Version Not Supported"),
+    "invalid percent escape": (b"GET /api/%zz HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
+    "non-ASCII path": (b"GET /\xff\xfe HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
+    "asterisk instead of a path": (b"OPTIONS * HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
+    "CONNECT": (b"CONNECT a:1 HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
+    "long request line": (
+        b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n" + HEAD + b"\r\n",
+        431,
+        "431 Request Header Fields",
+    ),
+    "long header": (GET + b"X: " + b"a" * 100_000 + b"\r\n\r\n", 431, "431 Request Header Fields Too Large"),
     "many headers": (GET + b"X: a\r\n" * 2000 + b"\r\n", 431, "431 Request Header Fields Too Large"),
-    "a large head": (GET + b"".join(b"X: %b\r\n" % (b"a" * 60_000) for _ in range(60)), 431, "431 Request"),
-    "nothing in a header": (GET + b"X: a\x00b\r\n\r\n", 400, "400 Bad Request"),
-    "a length that is none": (POST + b"Content-Length: abc\r\n\r\n{}", 400, "400 Bad Request"),
-    "two lengths": (POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400, "400 Bad Request"),
-    "a length and chunks": (POST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "400"),
-    "a bad chunk": (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", 400, "400 Bad Request"),
-    "an unknown coding": (POST + b"Transfer-Encoding: foo\r\n\r\n{}", 400, "400 Bad Request"),
-    "a huge length": (
+    "large headers": (GET + b"".join(b"X: %b\r\n" % (b"a" * 60_000) for _ in range(60)), 431, "431 Request"),
+    "NUL in a header": (GET + b"X: a\x00b\r\n\r\n", 400, "400 Bad Request"),
+    "invalid content length": (POST + b"Content-Length: abc\r\n\r\n{}", 400, "400 Bad Request"),
+    "two content lengths": (POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400, "400 Bad Request"),
+    "content length and chunks": (
+        POST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        400,
+        "400",
+    ),
+    "invalid chunk size": (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", 400, "400 Bad Request"),
+    "unknown transfer encoding": (POST + b"Transfer-Encoding: foo\r\n\r\n{}", 400, "400 Bad Request"),
+    "huge content length": (
         POST + b"Content-Length: 99999999999\r\n\r\n{}",
         413,
         "Request entity too large: limit is 3145728",
     ),
-    "a large body": (POST + b"Content-Length: 5000000\r\n\r\n" + b"x" * 5_000_000, 413, "limit is 3145728"),
+    "large body": (POST + b"Content-Length: 5000000\r\n\r\n" + b"x" * 5_000_000, 413, "limit is 3145728"),
     "large chunks": (
         POST + b"Transfer-Encoding: chunked\r\n\r\n" + (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 60 + b"0\r\n\r\n",
         413,
         "Request entity too large: limit is 3145728",
     ),
-    "an unknown wish": (POST + b"Expect: cake\r\nContent-Length: 2\r\n\r\n{}", 417, "Unknown Expect: cake"),
-    "a bad time limit": (
+    "unknown Expect header": (POST + b"Expect: cake\r\nContent-Length: 2\r\n\r\n{}", 417, "Unknown Expect: cake"),
+    "invalid timeout parameter": (
         b"GET /healthz?timeout=abc HTTP/1.1\r\n" + HEAD + b"\r\n",
         400,
         "invalid timeout specified in the request URL - time: invalid duration",
@@ -53,44 +61,46 @@ BAD = {
 
 
 @WITH_AND_WITHOUT_TLS
-@pytest.mark.parametrize("name", BAD)
-def test_bad_requests_get_an_answer(tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, tls: bool) -> None:
-    async def test(here: Site) -> None:
-        sent, code, text = BAD[name]
-        async with here.wire(tls=tls) as wire:
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_requests_get_an_error_response(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, tls: bool
+) -> None:
+    async def test(site: Site) -> None:
+        sent, code, text = MALFORMED[name]
+        async with site.wire(tls=tls) as wire:
             wire.send(sent)
             response = await wire.read_response()
         assert (response.code, text in response.text) == (code, True), response
-        async with here.wire(tls=tls) as wire:
-            assert (await wire.ask("GET", "/healthz")).text == "ok"
+        async with site.wire(tls=tls) as wire:
+            assert (await wire.request("GET", "/healthz")).text == "ok"
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-STRANGE = {
-    "the old version": (b"GET /healthz HTTP/1.0\r\n\r\n", 200),
-    "the whole URL": (b"GET http://x/healthz HTTP/1.1\r\n" + HEAD + b"\r\n", 200),
-    "a name with nothing in it": (b"GET /api/v1/namespaces/%00 HTTP/1.1\r\n" + HEAD + b"\r\n", 404),
-    "a name that is no text": (b"GET /api/v1/namespaces/%ff%fe HTTP/1.1\r\n" + HEAD + b"\r\n", 404),
-    "headers that are no text": (
+UNUSUAL = {
+    "HTTP/1.0": (b"GET /healthz HTTP/1.0\r\n\r\n", 200),
+    "absolute URL": (b"GET http://x/healthz HTTP/1.1\r\n" + HEAD + b"\r\n", 200),
+    "NUL in a name": (b"GET /api/v1/namespaces/%00 HTTP/1.1\r\n" + HEAD + b"\r\n", 404),
+    "name that is not UTF-8": (b"GET /api/v1/namespaces/%ff%fe HTTP/1.1\r\n" + HEAD + b"\r\n", 404),
+    "header that is not UTF-8": (
         b"GET /api/v1/namespaces/x HTTP/1.1\r\n" + HEAD + b"User-Agent: \xe9\xff\r\n\r\n",
         404,
     ),
-    "chunks": (POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 422),
-    "another time limit": (b"GET /healthz?timeout=1s HTTP/1.1\r\n" + HEAD + b"\r\n", 200),
+    "chunked body": (POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 422),
+    "timeout parameter": (b"GET /healthz?timeout=1s HTTP/1.1\r\n" + HEAD + b"\r\n", 200),
 }
 
 
-@pytest.mark.parametrize("name", STRANGE)
-def test_strange_requests_are_served(tmp_path: Path, name: str) -> None:
-    async def test(here: Site) -> None:
-        sent, code = STRANGE[name]
-        async with here.wire() as wire:
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_unusual_requests_are_served(tmp_path: Path, name: str) -> None:
+    async def test(site: Site) -> None:
+        sent, code = UNUSUAL[name]
+        async with site.wire() as wire:
             wire.send(sent)
             assert (await wire.read_response()).code == code
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
 @WITH_AND_WITHOUT_TLS
@@ -101,97 +111,97 @@ def test_strange_requests_are_served(tmp_path: Path, name: str) -> None:
         ("/no/such", 404, "404 page not found"),
     ],
 )
-def test_methods_that_nobody_knows(tmp_path: Path, tls: bool, path: str, code: int, text: str) -> None:
-    async def test(here: Site) -> None:
+def test_unknown_methods_get_405_or_404(tmp_path: Path, tls: bool, path: str, code: int, text: str) -> None:
+    async def test(site: Site) -> None:
         sent = f"FETCH {path} HTTP/1.1\r\nAuthorization: Bearer admin-token\r\n".encode() + HEAD
-        async with here.wire(tls=tls) as wire:
+        async with site.wire(tls=tls) as wire:
             for _ in range(2):
                 wire.send(sent + b"Content-Length: 2\r\n\r\n{}")
                 response = await wire.read_response()
                 assert (response.code, text in response.text) == (code, True), response
-                assert (await wire.ask("GET", "/healthz")).text == "ok", "the connection goes on"
+                assert (await wire.request("GET", "/healthz")).text == "ok", "the connection stays open"
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
 @WITH_AND_WITHOUT_TLS
-def test_what_goes_on_with_a_head_is_not_taken_for_a_request(tmp_path: Path, tls: bool) -> None:
-    """A head of which the first part came with the request before it."""
+def test_second_part_of_a_request_head_is_not_parsed_as_a_request(tmp_path: Path, tls: bool) -> None:
+    """The first part of the head arrives together with the previous request."""
 
-    async def test(here: Site) -> None:
-        async with here.wire(tls=tls) as wire:
-            wire.send(request("GET", "/healthz") + b"GET /healthz HTTP/1.1\r\nX-Said: ")
+    async def test(site: Site) -> None:
+        async with site.wire(tls=tls) as wire:
+            wire.send(request("GET", "/healthz") + b"GET /healthz HTTP/1.1\r\nX-Value: ")
             assert (await wire.read_response()).text == "ok"
             wire.send(b"FETCH /version HTTP/1.1\r\n" + HEAD + b"\r\n")
             assert (await wire.read_response()).text == "ok"
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
 @WITH_AND_WITHOUT_TLS
-def test_requests_one_behind_the_other_are_answered_in_order(tmp_path: Path, tls: bool) -> None:
-    async def test(here: Site) -> None:
-        async with here.wire(tls=tls) as wire:
+def test_pipelined_requests_are_answered_in_order(tmp_path: Path, tls: bool) -> None:
+    async def test(site: Site) -> None:
+        async with site.wire(tls=tls) as wire:
             for path in ("/healthz", "/version", "/livez"):
                 wire.send(request("GET", path))
             bodies = [(await wire.read_response()).text for _ in range(3)]
             assert (bodies[0], "gitVersion" in bodies[1], bodies[2]) == ("ok", True, "ok")
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
-def test_a_client_that_waits_to_send_its_body_gets_100_continue(tmp_path: Path) -> None:
-    async def test(here: Site) -> None:
-        async with here.wire() as wire:
+def test_expect_header_gets_100_continue(tmp_path: Path) -> None:
+    async def test(site: Site) -> None:
+        async with site.wire() as wire:
             wire.send(POST + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
             assert (await wire.read_response()).code == 100
             wire.send(b"{}")
             assert (await wire.read_response()).code == 422
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
-def test_a_client_that_may_not_come_in_is_not_asked_for_its_body(tmp_path: Path) -> None:
-    async def test(here: Site) -> None:
-        async with here.wire(tls=True) as wire:
+def test_forbidden_request_gets_403_instead_of_100_continue(tmp_path: Path) -> None:
+    async def test(site: Site) -> None:
+        async with site.wire(tls=True) as wire:
             wire.send(f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n".encode())
             assert (await wire.read_response()).code == 403
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
-HALVES = {
-    "a whole request": (GET + b"\r\n", [200]),
+HALF_CLOSED = {
+    "complete request": (GET + b"\r\n", [200]),
     "three requests": ((GET + b"\r\n") * 3, [200, 200, 200]),
-    "half a head": (b"GET /healthz HTT", [400]),
-    "half a body": (POST + b"Content-Length: 20\r\n\r\n{}", [400]),
-    "half a chunk": (POST + b"Transfer-Encoding: chunked\r\n\r\n20\r\n{}", [400]),
+    "incomplete head": (b"GET /healthz HTT", [400]),
+    "incomplete body": (POST + b"Content-Length: 20\r\n\r\n{}", [400]),
+    "incomplete chunk": (POST + b"Transfer-Encoding: chunked\r\n\r\n20\r\n{}", [400]),
 }
 
 
-@pytest.mark.parametrize("name", HALVES)
-def test_who_sends_no_more_still_gets_answers(tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
-    async def test(here: Site) -> None:
-        sent, codes = HALVES[name]
-        async with here.wire() as wire:
+@pytest.mark.parametrize("name", HALF_CLOSED)
+def test_half_closed_connection_gets_responses(tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    async def test(site: Site) -> None:
+        sent, codes = HALF_CLOSED[name]
+        async with site.wire() as wire:
             wire.send(sent)
             wire.finish()
             assert [(await wire.read_response()).code for _ in codes] == codes
             assert await wire.is_closed()
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @WITH_AND_WITHOUT_TLS
-def test_a_body_that_goes_wrong_later_is_not_waited_for(tmp_path: Path, tls: bool) -> None:
-    async def test(here: Site) -> None:
-        async with here.wire(tls=tls) as wire:
+def test_malformed_chunk_of_a_pending_request_gets_400(tmp_path: Path, tls: bool) -> None:
+    async def test(site: Site) -> None:
+        async with site.wire(tls=tls) as wire:
             wire.send(POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}")
-            await eventually(lambda: here.requests == 1)
-            wire.send(b"no end of a chunk")
+            await eventually(lambda: site.requests == 1)
+            wire.send(b"not the end of the chunk")
             response = await wire.read_response()
             assert response.code == 400
             assert "the body of the request cannot be read" in response.json["message"]
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)

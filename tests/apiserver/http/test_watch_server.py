@@ -1,4 +1,4 @@
-"""Watches over HTTP: what is sent, when it ends, and what happens to clients that do not listen."""
+"""Watches over HTTP: frames, ends and errors of streams, and clients that do not read."""
 
 import asyncio
 import gc
@@ -11,7 +11,7 @@ import pytest
 from sampan.api.codec import protobuf
 from sampan.storage.cacher import WatchLimits
 from sampan.storage.cacher.errors import VersionExpired
-from tests.apiserver.http.http_server import Site, on_a_site, site
+from tests.apiserver.http.http_server import Site, open_site, run_on_site
 from tests.apiserver.http.wire import Wire
 from tests.eventually import eventually
 
@@ -30,28 +30,28 @@ async def _open(wire: Wire, query: str = "", version: str = "1.1", **headers: st
     return fields
 
 
-def test_events_come_as_they_happen_and_the_time_ends_the_stream(tmp_path: Path) -> None:
-    async def test(here: Site) -> None:
-        async with here.wire() as wire:
+def test_events_are_sent_until_timeout_seconds_ends_the_stream(tmp_path: Path) -> None:
+    async def test(site: Site) -> None:
+        async with site.wire() as wire:
             headers = await _open(wire, "&timeoutSeconds=5")
             assert headers["content-type"] == "application/json"
-            await here.objects(_map("a", x="1"))
-            await here.objects(_map("b"))
+            await site.create_config_map(_map("a", x="1"))
+            await site.create_config_map(_map("b"))
             events = [event async for event in wire.events()]
             assert [(event["type"], event["object"]["metadata"]["name"]) for event in events] == [
                 ("ADDED", "a"),
                 ("ADDED", "b"),
             ]
-            again = await wire.ask("GET", f"{MAPS}/a")
-            assert again.code == 200, "the connection can be used again"
+            again = await wire.request("GET", f"{MAPS}/a")
+            assert again.code == 200, "the connection is reused"
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
-def test_every_form_has_its_frames(tmp_path: Path) -> None:
-    async def test(here: Site) -> None:
-        await here.objects(_map("a"))
-        async with here.wire() as wire:
+def test_protobuf_and_table_watches_have_their_own_frames(tmp_path: Path) -> None:
+    async def test(site: Site) -> None:
+        await site.create_config_map(_map("a"))
+        async with site.wire() as wire:
             content_type = "application/vnd.kubernetes.protobuf"
             headers = await _open(wire, "&timeoutSeconds=1&resourceVersion=0", Accept=content_type)
             assert headers["content-type"] == f"{content_type};stream=watch"
@@ -62,21 +62,21 @@ def test_every_form_has_its_frames(tmp_path: Path) -> None:
             (event,) = [event async for event in wire.events()]
             assert event["object"]["kind"] == "Table"
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
     assert protobuf.supports("v1", "ConfigMap")
 
 
 def test_http_1_0_gets_lines_without_chunks(tmp_path: Path) -> None:
-    async def test(here: Site) -> None:
-        await here.objects(_map("a"))
-        async with here.wire() as wire:
+    async def test(site: Site) -> None:
+        await site.create_config_map(_map("a"))
+        async with site.wire() as wire:
             headers = await _open(wire, "&timeoutSeconds=1&resourceVersion=0", version="1.0")
             assert "transfer-encoding" not in headers
             async with asyncio.timeout(60):
                 lines = (await wire.reader.read()).splitlines()
             assert [line.startswith(b'{"type":"ADDED"') for line in lines] == [True]
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
 @pytest.mark.parametrize(
@@ -86,78 +86,78 @@ def test_http_1_0_gets_lines_without_chunks(tmp_path: Path) -> None:
     ],
 )
 def test_a_watch_that_fails_gets_its_error_in_the_stream(tmp_path: Path, query: str, code: int, reason: str) -> None:
-    async def test(here: Site) -> None:
-        async with here.wire() as wire:
+    async def test(site: Site) -> None:
+        async with site.wire() as wire:
             await _open(wire, query)
             (event,) = [event async for event in wire.events()]
             assert event["type"] == "ERROR"
             assert (event["object"]["code"], event["object"]["reason"]) == (code, reason)
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
-def test_a_version_that_is_none_fails_before_the_stream(tmp_path: Path) -> None:
-    async def test(here: Site) -> None:
-        async with here.wire() as wire:
-            response = await wire.ask("GET", f"{MAPS}?watch=1&resourceVersion=abc")
+def test_invalid_resource_version_gets_an_error_response(tmp_path: Path) -> None:
+    async def test(site: Site) -> None:
+        async with site.wire() as wire:
+            response = await wire.request("GET", f"{MAPS}?watch=1&resourceVersion=abc")
             assert response.code == 500
             assert "reason" not in response.json
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
-def _watcher(here: Site) -> Any:
-    resource = here.server.scheme.resource("", "v1", "configmaps")
+def _watcher(site: Site) -> Any:
+    resource = site.server.scheme.resource("", "v1", "configmaps")
     assert resource is not None
-    return next(iter(here.server.registry.open_store(resource).cacher._state.routes.watchers()))
+    return next(iter(site.server.registry.open_store(resource).cacher._state.routes.watchers()))
 
 
-def test_a_watch_that_can_go_no_further_says_so(tmp_path: Path) -> None:
-    async def test(here: Site) -> None:
-        async with here.wire() as wire:
+def test_expired_watch_ends_with_an_error_event(tmp_path: Path) -> None:
+    async def test(site: Site) -> None:
+        async with site.wire() as wire:
             await _open(wire)
-            await eventually(lambda: here.watchers() == 1)
-            _watcher(here).end(VersionExpired("too old resource version: 1 (2)"))
+            await eventually(lambda: site.watchers() == 1)
+            _watcher(site).end(VersionExpired("too old resource version: 1 (2)"))
             (event,) = [event async for event in wire.events()]
             assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-def test_a_client_that_goes_is_forgotten_and_not_worth_a_word(
+def test_disconnected_clients_are_removed_without_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, tls: bool
 ) -> None:
-    async def test(here: Site) -> None:
-        wires = [here.wire(tls=tls) for _ in range(5)]
+    async def test(site: Site) -> None:
+        wires = [site.wire(tls=tls) for _ in range(5)]
         for wire in wires:
             await wire.__aenter__()
             await _open(wire, Authorization="Bearer admin-token")
-        await eventually(lambda: here.watchers() == 5)
+        await eventually(lambda: site.watchers() == 5)
         for wire in wires:
             wire.abort()
-        await here.objects(_map("a"))
-        await eventually(lambda: here.watchers() == 0)
-        await eventually(lambda: here.http.connections == 0)
+        await site.create_config_map(_map("a"))
+        await eventually(lambda: site.watchers() == 0)
+        await eventually(lambda: site.http.connections == 0)
         for wire in wires:
             await wire.__aexit__()
 
     caplog.set_level(logging.INFO)
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-def test_a_slow_client_gets_everything_in_the_end(tmp_path: Path, tls: bool) -> None:
-    async def test(here: Site) -> None:
-        async with here.wire(tls=tls, is_narrow=True) as wire:
+def test_slow_client_receives_all_events(tmp_path: Path, tls: bool) -> None:
+    async def test(site: Site) -> None:
+        async with site.wire(tls=tls, has_small_buffer=True) as wire:
             wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
             wire.send(f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n\r\n".encode())
-            await eventually(lambda: here.watchers() == 1)
+            await eventually(lambda: site.watchers() == 1)
             for number in range(60):
-                await here.objects(_map(f"m{number:03d}", x="y" * 100_000))
-            watcher = _watcher(here)
-            await eventually(lambda: watcher.queued > 0 or here.watchers() == 0)
+                await site.create_config_map(_map(f"m{number:03d}", x="y" * 100_000))
+            watcher = _watcher(site)
+            await eventually(lambda: watcher.queued > 0 or site.watchers() == 0)
             wire.writer.transport.resume_reading()  # type: ignore[attr-defined]
             code, _ = await wire.head()
             assert code == 200
@@ -168,42 +168,42 @@ def test_a_slow_client_gets_everything_in_the_end(tmp_path: Path, tls: bool) -> 
                     break
             assert names == [f"m{number:03d}" for number in range(60)]
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
-def test_a_client_that_falls_too_far_behind_is_cut_off(tmp_path: Path) -> None:
-    async def test(here: Site) -> None:
-        async with here.wire(is_narrow=True) as wire:
+def test_client_beyond_the_event_queue_limit_is_disconnected(tmp_path: Path) -> None:
+    async def test(site: Site) -> None:
+        async with site.wire(has_small_buffer=True) as wire:
             wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
             wire.send(f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-            await eventually(lambda: here.watchers() == 1)
-            _watcher(here)._limits = WatchLimits(events=3)
+            await eventually(lambda: site.watchers() == 1)
+            _watcher(site)._limits = WatchLimits(events=3)
             for number in range(200):
-                await here.objects(_map(f"m{number:03d}", x="y" * 100_000))
-                if here.watchers() == 0:
+                await site.create_config_map(_map(f"m{number:03d}", x="y" * 100_000))
+                if site.watchers() == 0:
                     break
-            await eventually(lambda: here.watchers() == 0)
+            await eventually(lambda: site.watchers() == 0)
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
-async def _deaf(here: Site, *, tls: bool) -> Wire:
-    """A watch whose client never reads."""
-    wire = await here.wire(tls=tls, is_narrow=True).__aenter__()
+async def _open_unread(site: Site, *, tls: bool) -> Wire:
+    """Open a watch whose client never reads."""
+    wire = await site.wire(tls=tls, has_small_buffer=True).__aenter__()
     wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
     wire.send(f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n\r\n".encode())
     return wire
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-def test_many_clients_that_never_read_hold_no_more_than_the_budget(tmp_path: Path, tls: bool) -> None:
-    async def test(here: Site) -> None:
-        budget = here.server.registry.watch_budget
+def test_clients_that_never_read_stay_within_the_watch_budget(tmp_path: Path, tls: bool) -> None:
+    async def test(site: Site) -> None:
+        budget = site.server.registry.watch_budget
         budget._limit, budget._pressure = 4 << 20, 512 << 10
-        async with here.wire() as reader:
+        async with site.wire() as reader:
             await _open(reader)
-            deaf = [await _deaf(here, tls=tls) for _ in range(20)]
-            await eventually(lambda: here.watchers() == 21)
+            unread = [await _open_unread(site, tls=tls) for _ in range(20)]
+            await eventually(lambda: site.watchers() == 21)
             names: list[str] = []
 
             async def read() -> None:
@@ -213,44 +213,44 @@ def test_many_clients_that_never_read_hold_no_more_than_the_budget(tmp_path: Pat
             async with asyncio.TaskGroup() as tasks:
                 reading = tasks.create_task(read())
                 number = 0
-                while here.watchers() > 1:
-                    await here.objects(_map(f"m{number:03d}", x="y" * 100_000))
+                while site.watchers() > 1:
+                    await site.create_config_map(_map(f"m{number:03d}", x="y" * 100_000))
                     assert budget.used <= (4 << 20) + 110_000
                     number += 1
                 await eventually(lambda: len(names) == number)
                 reading.cancel()
-            assert names == [f"m{index:03d}" for index in range(number)], "who reads misses nothing"
-            assert _terminated(here) == 20
-            await eventually(lambda: here.http.connections == 1)
+            assert names == [f"m{index:03d}" for index in range(number)], "a client that reads receives all events"
+            assert _terminated(site) == 20
+            await eventually(lambda: site.http.connections == 1)
             assert budget.used == 0
-            for wire in deaf:
+            for wire in unread:
                 await wire.__aexit__()
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
-def _terminated(here: Site) -> int:
-    resource = here.server.scheme.resource("", "v1", "configmaps")
+def _terminated(site: Site) -> int:
+    resource = site.server.scheme.resource("", "v1", "configmaps")
     assert resource is not None
-    return here.server.registry.open_store(resource).cacher.stats().cut_off
+    return site.server.registry.open_store(resource).cacher.stats().cut_off
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-def test_a_client_that_does_not_read_at_all_is_disconnected_in_time(tmp_path: Path, tls: bool) -> None:
-    async def test(here: Site) -> None:
-        here.http._watch_server._congested_s = 0.05
-        wire = await _deaf(here, tls=tls)
-        await eventually(lambda: here.watchers() == 1)
-        watcher = _watcher(here)
+def test_client_that_does_not_read_is_disconnected_after_a_timeout(tmp_path: Path, tls: bool) -> None:
+    async def test(site: Site) -> None:
+        site.http._watch_server._congested_s = 0.05
+        wire = await _open_unread(site, tls=tls)
+        await eventually(lambda: site.watchers() == 1)
+        watcher = _watcher(site)
         number = 0
         while watcher.blocked_at is None and not watcher.is_ended:
-            await here.objects(_map(f"m{number:03d}", x="y" * 100_000))
+            await site.create_config_map(_map(f"m{number:03d}", x="y" * 100_000))
             number += 1
-        await eventually(lambda: here.http.connections == 0)
-        assert _terminated(here) == 1
+        await eventually(lambda: site.http.connections == 0)
+        assert _terminated(site) == 1
         await wire.__aexit__()
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)
 
 
 def _count(name: str) -> int:
@@ -258,54 +258,54 @@ def _count(name: str) -> int:
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-def test_a_watch_that_ends_leaves_nothing_for_the_collector(tmp_path: Path, tls: bool) -> None:
-    """The collector looks at old objects very seldom; a connection's buffers must not wait for it."""
+def test_ended_watch_leaves_no_reference_cycles(tmp_path: Path, tls: bool) -> None:
+    """The garbage collector examines old objects rarely; the buffers of a connection must not wait for it."""
 
-    async def test(here: Site) -> None:
-        async with here.wire(tls=tls) as wire:
+    async def test(site: Site) -> None:
+        async with site.wire(tls=tls) as wire:
             await _open(wire, Authorization="Bearer admin-token")
-            await here.objects(_map("a"))
-            await eventually(lambda: here.http.connections == 1)
+            await site.create_config_map(_map("a"))
+            await eventually(lambda: site.http.connections == 1)
             gc.collect()
             gc.disable()
         try:
-            await eventually(lambda: here.http.connections == 0 and not _count("_Stream"))
+            await eventually(lambda: site.http.connections == 0 and not _count("_Stream"))
         finally:
             gc.enable()
 
     async def run() -> None:
-        async with site(tmp_path) as here:
-            await test(here)
+        async with open_site(tmp_path) as site:
+            await test(site)
 
-    pytest.importorskip("uvloop").run(run())  # asyncio's own transports are cycles
+    pytest.importorskip("uvloop").run(run())  # The transports of asyncio itself are reference cycles.
 
 
-def test_the_end_of_the_server_is_a_proper_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_server_shutdown_completes_watch_streams(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
-        async with site(tmp_path) as here:
-            wires = [here.wire(tls=bool(number % 2)) for number in range(4)]
+        async with open_site(tmp_path) as site:
+            wires = [site.wire(tls=bool(number % 2)) for number in range(4)]
             for wire in wires:
                 await wire.__aenter__()
                 await _open(wire, Authorization="Bearer admin-token")
-            await here.objects(_map("a"))
-            await here.http.close()
+            await site.create_config_map(_map("a"))
+            await site.http.close()
             for wire in wires:
                 assert [event["type"] async for event in wire.events()] == ["ADDED"]
                 assert await wire.is_closed()
                 await wire.__aexit__()
-            assert here.http.connections == 0
+            assert site.http.connections == 0
 
     asyncio.run(run())
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_one_event_is_framed_once_for_all(tmp_path: Path) -> None:
-    async def test(here: Site) -> None:
-        wires = [here.wire() for _ in range(3)]
+def test_all_watchers_receive_the_same_frame(tmp_path: Path) -> None:
+    async def test(site: Site) -> None:
+        wires = [site.wire() for _ in range(3)]
         for wire in wires:
             await wire.__aenter__()
             await _open(wire)
-        await here.objects(_map("a"))
+        await site.create_config_map(_map("a"))
         events = []
         for wire in wires:
             async for chunk in wire.chunks():
@@ -314,4 +314,4 @@ def test_one_event_is_framed_once_for_all(tmp_path: Path) -> None:
             await wire.__aexit__()
         assert len(set(events)) == 1
 
-    on_a_site(tmp_path, test)
+    run_on_site(tmp_path, test)

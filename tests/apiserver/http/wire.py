@@ -1,4 +1,4 @@
-"""A client that sends bytes as they are and reads answers as they come, to see what a server does with bad ones."""
+"""An HTTP client that sends raw bytes and reads raw responses, for tests with malformed requests."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class WireResponse:
 
 
 class Wire:
-    """`async with Wire(port) as wire:` one connection."""
+    """One connection to a local port: `async with Wire(port) as wire:`."""
 
-    def __init__(self, port: int, tls: ssl.SSLContext | None = None, *, is_narrow: bool = False) -> None:
-        """`is_narrow`: the system keeps but little for a client that does not read."""
-        self._port, self._tls, self._is_narrow = port, tls, is_narrow
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None, *, has_small_buffer: bool = False) -> None:
+        """With `has_small_buffer`, the kernel buffers only few bytes for a client that does not read."""
+        self._port, self._tls, self._has_small_buffer = port, tls, has_small_buffer
 
     async def __aenter__(self) -> Wire:
         name = "localhost" if self._tls else None
         client = socket.socket()
         client.setblocking(False)
-        if self._is_narrow:
+        if self._has_small_buffer:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         try:
             async with asyncio.timeout(TIMEOUT_S):
@@ -66,17 +66,17 @@ class Wire:
         self.writer.transport.abort()
 
     def finish(self) -> None:
-        """Send no more, and go on reading."""
+        """Close the sending side; responses can still be read."""
         self.writer.write_eof()
 
-    async def ask(
+    async def request(
         self, method: str, target: str, value: Any = None, headers: Mapping[str, str] | None = None
     ) -> WireResponse:
         self.send(request(method, target, value, headers))
         return await self.read_response(is_head=method == "HEAD")
 
     async def read_response(self, is_head: bool = False) -> WireResponse:
-        """The next answer to its end."""
+        """Read the next response to its end."""
         async with asyncio.timeout(TIMEOUT_S):
             code, headers = await self.head()
             if is_head or code in (100, 204, 304):
@@ -94,7 +94,7 @@ class Wire:
         return int(first.split(" ")[1]), {name.lower(): value for name, _, value in pairs}
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The chunks up to the last one; IncompleteReadError where the answer just stops."""
+        """Yield the chunks of the response; raise IncompleteReadError if it ends without a last chunk."""
         while True:
             async with asyncio.timeout(TIMEOUT_S):
                 size = int(await self.reader.readuntil(b"\r\n"), 16)
@@ -104,13 +104,13 @@ class Wire:
             yield data
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """What a watch sends, up to its proper end."""
+        """Yield the events of a watch until the response ends."""
         async for chunk in self.chunks():
             for line in chunk.splitlines():
                 yield msgspec.json.decode(line)
 
     async def is_closed(self) -> bool:
-        """Waits for the server to close the connection, in order."""
+        """Wait for the server to close the connection properly."""
         async with asyncio.timeout(TIMEOUT_S):
             return await self.reader.read(1) == b""
 

@@ -1,4 +1,4 @@
-"""The metrics API over hollow nodes, and giving way to an APIService."""
+"""The metrics API of hollow nodes, and its replacement by an APIService."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from sampan.machinery.client.transport import Request
 from tests.controllers.cluster import Cluster, cluster
 
 _PATH = "/apis/metrics.k8s.io/v1beta1"
-_USED = {"hollow.sampan.dev/cpu": "250m", "hollow.sampan.dev/memory": "64Mi", "hollow.sampan.dev/log": "hello\n"}
+_USAGE = {"hollow.sampan.dev/cpu": "250m", "hollow.sampan.dev/memory": "64Mi", "hollow.sampan.dev/log": "hello\n"}
 
 
 async def _get(cluster: Cluster, path: str, *query: tuple[str, str]) -> Any:
@@ -24,7 +24,7 @@ async def _get(cluster: Cluster, path: str, *query: tuple[str, str]) -> Any:
 
 
 async def _pod(cluster: Cluster, name: str, node: str, **labels: str) -> None:
-    meta = ObjectMeta(name=name, namespace="ns", annotations=_USED, labels=labels)
+    meta = ObjectMeta(name=name, namespace="ns", annotations=_USAGE, labels=labels)
     spec = PodSpec(containers=[Container(name="c", image="x")], automountServiceAccountToken=False)
     pods = cluster.client.of(Pod)
     await pods.create(Pod(metadata=meta, spec=spec))
@@ -33,7 +33,7 @@ async def _pod(cluster: Cluster, name: str, node: str, **labels: str) -> None:
     await pods.create_subresource("binding", name, binding, "ns")
 
 
-async def test_figures_of_hollow_nodes() -> None:
+async def test_metrics_of_hollow_nodes_and_precedence_of_an_apiservice() -> None:
     async with cluster() as running:
         await running.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
@@ -62,10 +62,10 @@ async def test_figures_of_hollow_nodes() -> None:
             assert missing.value.message == 'podmetrics.metrics.k8s.io "ns/x" not found'
             group = await _get(running, "/apis/metrics.k8s.io")
             assert group["preferredVersion"]["groupVersion"] == "metrics.k8s.io/v1beta1"
-            await _give_way(running)
+            await _check_precedence_of_an_apiservice(running)
 
 
-async def _give_way(cluster: Cluster) -> None:
+async def _check_precedence_of_an_apiservice(cluster: Cluster) -> None:
     services, name = cluster.client.of(APIService), "v1beta1.metrics.k8s.io"
     spec = APIServiceSpec(
         group="metrics.k8s.io",
@@ -84,7 +84,7 @@ async def _give_way(cluster: Cluster) -> None:
     assert (await _get(cluster, f"{_PATH}/nodes"))["items"]
 
 
-def test_a_pod_has_metrics_once_all_containers_do() -> None:
+def test_pod_has_metrics_only_if_all_containers_have_metrics() -> None:
     stats = {"name": "c", "cpu": {"time": "t", "usageNanoCores": 5}, "memory": {"workingSetBytes": 100}}
     metrics = resource_metrics.pod_metrics("ns", "p", {}, {"containers": [stats]})
     assert metrics is not None

@@ -1,4 +1,4 @@
-"""The whole way: hollow pods say what they use, the kubelets' figures become metrics, the autoscaler acts on them."""
+"""The whole chain: usage annotations of hollow pods, statistics of kubelets, the metrics API, and the autoscaler."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def _autoscaler() -> Any:
     return json.from_value({"metadata": meta, "spec": spec}, HorizontalPodAutoscaler)
 
 
-async def test_replicas_follow_what_pods_use() -> None:
+async def test_autoscaler_scales_by_the_cpu_usage_of_hollow_pods() -> None:
     async with cluster() as running:
         client = running.client
         await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))

@@ -1,4 +1,4 @@
-"""Health, version, the list of paths, unknown paths."""
+"""Health checks, version, the list of paths, and unknown paths."""
 
 import asyncio
 from typing import Any
@@ -12,31 +12,31 @@ from sampan.machinery.clock import RealClock
 from sampan.storage.backend import StorePage
 from sampan.storage.memory import MemoryBackend
 from tests.api_server import serving
-from tests.apiserver.in_process_server import asking, run
+from tests.apiserver.in_process_server import in_process_client, run
 
 
 async def _fails() -> None:
     raise RuntimeError("a secret reason")
 
 
-async def _holds() -> None:
+async def _passes() -> None:
     pass
 
 
-def _ask(health: HealthHandler, target: str) -> RawResponse:
+def _handle(health: HealthHandler, target: str) -> RawResponse:
     path, _, query = target.partition("?")
     return run(health.handle(Call(method="GET", path=path, query=Query(query), headers={})))
 
 
 def _text(health: HealthHandler, target: str) -> tuple[int, str]:
-    response = _ask(health, target)
+    response = _handle(health, target)
     return response.code, response.body.decode()
 
 
 HEALTHY = HealthHandler(
-    checks=[HealthCheck("etcd", _holds)], ready_checks=[HealthCheck("poststarthook/bootstrap", _holds)]
+    checks=[HealthCheck("etcd", _passes)], ready_checks=[HealthCheck("poststarthook/bootstrap", _passes)]
 )
-ILL = HealthHandler(checks=[HealthCheck("etcd", _fails)])
+UNHEALTHY = HealthHandler(checks=[HealthCheck("etcd", _fails)])
 
 
 @pytest.mark.parametrize(
@@ -58,32 +58,32 @@ ILL = HealthHandler(checks=[HealthCheck("etcd", _fails)])
         ),
     ],
 )
-def test_healthy(target: str, code: int, text: str) -> None:
+def test_responses_of_passing_checks(target: str, code: int, text: str) -> None:
     assert _text(HEALTHY, target) == (code, text)
 
 
-def test_a_failure_is_reported_without_its_reason() -> None:
+def test_failed_check_is_summarized_without_its_reason() -> None:
     message = "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"
-    assert _text(ILL, "/readyz") == (500, message)
-    assert _text(ILL, "/readyz?exclude=etcd") == (200, "ok")
-    assert _text(ILL, "/readyz/etcd") == (500, "internal server error: a secret reason\n")
+    assert _text(UNHEALTHY, "/readyz") == (500, message)
+    assert _text(UNHEALTHY, "/readyz?exclude=etcd") == (200, "ok")
+    assert _text(UNHEALTHY, "/readyz/etcd") == (500, "internal server error: a secret reason\n")
 
 
-def test_of_a_whole_server() -> None:
+def test_health_version_and_path_list_of_a_whole_server() -> None:
     async def check() -> None:
-        async with asking() as ask:
+        async with in_process_client() as client:
             for method in ("GET", "POST"):
-                assert (await ask.send(method, "/readyz?verbose")).body.startswith(
+                assert (await client.send(method, "/readyz?verbose")).body.startswith(
                     b"[+]ping ok\n[+]log ok\n[+]etcd ok\n"
                 )
-            version = await ask.get("/version")
+            version = await client.get("/version")
             assert (version.json["major"], version.json["minor"], version.json["gitVersion"]) == ("1", "36", "v1.36.4")
-            assert (await ask.send("DELETE", "/version")).code == 405
-            paths = (await ask.get("/")).json["paths"]
+            assert (await client.send("DELETE", "/version")).code == 405
+            paths = (await client.get("/")).json["paths"]
             assert paths == sorted(paths)
             assert {"/api/v1", "/apis/apps/v1", "/livez/ping", "/openapi/v3"} <= set(paths)
             for path in ("/nothing", "/version/more", "/openapi", "/metrics/more", "//"):
-                assert (await ask.get(path)).body == b"404 page not found\n"
+                assert (await client.get(path)).body == b"404 page not found\n"
 
     run(check())
 
@@ -91,8 +91,8 @@ def test_of_a_whole_server() -> None:
 POD = b"""{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"default"}}"""
 
 
-class Held(MemoryBackend):
-    """Pods cannot be read until the test says so."""
+class BlockedBackend(MemoryBackend):
+    """A backend in which pods cannot be read until `may_read` is set."""
 
     def __init__(self) -> None:
         super().__init__(clock=RealClock())
@@ -104,9 +104,9 @@ class Held(MemoryBackend):
         return await super().range(prefix, limit=limit, **rest)
 
 
-async def test_not_ready_before_the_caches_of_stored_objects_are_filled() -> None:
+async def test_server_is_not_ready_before_watch_caches_of_stored_objects_are_filled() -> None:
     async with serving() as server:
-        backend = Held()
+        backend = BlockedBackend()
         async with backend:
             await backend.put("/registry/pods/default/a", POD)
             await backend.put("/registry/events/default/a", POD)
@@ -122,13 +122,13 @@ async def test_not_ready_before_the_caches_of_stored_objects_are_filled() -> Non
                 await asyncio.sleep(0)
             assert [store.cacher.shape.plural for store in registry.stores()][before:] == ["pods"]
             with pytest.raises(RuntimeError, match="the watch cache of pods is not filled yet"):
-                await _settled(probe)
+                await _probe_after_several_turns(probe)
             backend.may_read.set()
             await task
             await probe()
 
 
-async def _settled(probe: Any) -> None:
+async def _probe_after_several_turns(probe: Any) -> None:
     for _ in range(10):
         await asyncio.sleep(0)
     await probe()

@@ -41,7 +41,7 @@ def _kubectl(server: Server, home: Path) -> Kubectl:
 
 def test_kubectl_lists_api_versions_and_resources(tmp_path: Path) -> None:
     async def check(kubectl: Kubectl) -> None:
-        for _ in range(2):  # the second time from what it has cached
+        for _ in range(2):  # the second time from the discovery cache of kubectl
             assert "apps/v1\n" in await kubectl("api-versions")
             resources = await kubectl("api-resources")
             assert "deployments" in resources
@@ -73,7 +73,7 @@ data: {k: v}
 """
 
 
-def test_create_validate_and_get(tmp_path: Path) -> None:
+def test_kubectl_creates_validates_and_gets_objects(tmp_path: Path) -> None:
     async def check(kubectl: Kubectl) -> None:
         assert await kubectl("create", "namespace", "x") == "namespace/x created\n"
         dry = await kubectl("create", "-f", "-", "--dry-run=client", "--validate=true", stdin=MANIFEST)

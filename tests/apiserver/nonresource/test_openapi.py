@@ -1,4 +1,4 @@
-"""OpenAPI: equal to what the real server publishes, whole in itself, cached by hash."""
+"""OpenAPI documents: equal to those of kube-apiserver, complete, and cached by hash."""
 
 import dataclasses
 import json
@@ -11,20 +11,20 @@ import pytest
 from sampan.api.schema.tree import from_openapi
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver import descriptions
-from tests.apiserver.in_process_server import Asking, asking, run
+from tests.apiserver.in_process_server import InProcessClient, in_process_client, run
 
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
-async def _all(ask: Asking) -> dict[str, Any]:
-    index = (await ask.get("/openapi/v3")).json["paths"]
-    return {name: (await ask.get(entry["serverRelativeURL"])).json for name, entry in index.items()}
+async def _v3_documents(client: InProcessClient) -> dict[str, Any]:
+    index = (await client.get("/openapi/v3")).json["paths"]
+    return {name: (await client.get(entry["serverRelativeURL"])).json for name, entry in index.items()}
 
 
-def _without_texts(node: Any) -> Any:
+def _without_descriptions(node: Any) -> Any:
     if isinstance(node, dict):
-        return {k: _without_texts(v) for k, v in node.items() if not (k == "description" and isinstance(v, str))}
-    return [_without_texts(v) for v in node] if isinstance(node, list) else node
+        return {k: _without_descriptions(v) for k, v in node.items() if not (k == "description" and isinstance(v, str))}
+    return [_without_descriptions(v) for v in node] if isinstance(node, list) else node
 
 
 def _references(node: Any) -> Iterator[str]:
@@ -38,39 +38,42 @@ def _references(node: Any) -> Iterator[str]:
             yield from _references(child)
 
 
-def test_v3_schemas_are_those_of_the_real_server(shared_dir: Path) -> None:
+def test_v3_schemas_equal_those_of_kube_apiserver(shared_dir: Path) -> None:
     published = json.loads((shared_dir / "reference/openapi-v3-schemas-v1.36.json").read_text())
 
     async def check() -> None:
-        async with asking() as ask:
+        async with in_process_client() as client:
             names: set[str] = set()
-            for name, document in (await _all(ask)).items():
+            for name, document in (await _v3_documents(client)).items():
                 for schema, definition in document["components"]["schemas"].items():
-                    expected = _alike(published[schema])
-                    assert _alike(_without_texts(definition)) == expected, f"{schema} in {name}"
+                    expected = _comparable(published[schema])
+                    assert _comparable(_without_descriptions(definition)) == expected, f"{schema} in {name}"
                     names.add(schema)
             assert not set(published) - names
 
     run(check())
 
 
-def _alike(schema: dict[str, Any]) -> dict[str, Any]:
-    """A bare reference and allOf with it alone mean the same; DeleteOptions and WatchEvent tell other kinds in each
-    document."""
+def _comparable(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema in a form that can be compared.
+
+    A bare reference equals allOf with only this reference; DeleteOptions and WatchEvent list different kinds in each
+    document.
+    """
     fields = schema.get("properties", {})
-    shown = {name: {"allOf": [field]} if list(field) == ["$ref"] else field for name, field in fields.items()}
-    pruned = {**schema, "properties": shown} if fields else dict(schema)
-    kinds = pruned.get("x-kubernetes-group-version-kind", [])
+    properties = {name: {"allOf": [field]} if list(field) == ["$ref"] else field for name, field in fields.items()}
+    comparable = {**schema, "properties": properties} if fields else dict(schema)
+    kinds = comparable.get("x-kubernetes-group-version-kind", [])
     if any(kind["kind"] in ("DeleteOptions", "WatchEvent") for kind in kinds):
-        del pruned["x-kubernetes-group-version-kind"]
-    return pruned
+        del comparable["x-kubernetes-group-version-kind"]
+    return comparable
 
 
-def test_v3_documents_are_whole() -> None:
+def test_v3_references_resolve_and_operation_ids_are_unique() -> None:
     async def check() -> None:
-        async with asking() as ask:
+        async with in_process_client() as client:
             ids: set[str] = set()
-            for name, document in (await _all(ask)).items():
+            for name, document in (await _v3_documents(client)).items():
                 known = {f"#/components/schemas/{schema}" for schema in document["components"]["schemas"]}
                 assert set(_references(document)) <= known, name
                 for path, item in document["paths"].items():
@@ -83,10 +86,10 @@ def test_v3_documents_are_whole() -> None:
     run(check())
 
 
-def test_what_clients_look_for_in_operations() -> None:
+def test_patch_operation_has_kind_parameters_and_media_types() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            paths = (await ask.get("/openapi/v3/apis/apps/v1")).json["paths"]
+        async with in_process_client() as client:
+            paths = (await client.get("/openapi/v3/apis/apps/v1")).json["paths"]
             patch = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
             gvk = {"group": "apps", "version": "v1", "kind": "Deployment"}
             assert patch["x-kubernetes-group-version-kind"] == gvk
@@ -96,49 +99,51 @@ def test_what_clients_look_for_in_operations() -> None:
     run(check())
 
 
-def test_a_document_with_its_hash_may_be_cached_for_ever() -> None:
+def test_document_requested_by_its_hash_is_immutable() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            index = await ask.get("/openapi/v3")
+        async with in_process_client() as client:
+            index = await client.get("/openapi/v3")
             url = index.json["paths"]["apis/apps/v1"]["serverRelativeURL"]
-            first = await ask.get(url)
+            first = await client.get(url)
             assert first.headers["Cache-Control"] == "public, immutable"
             assert first.headers["Expires"].endswith(" GMT")
             assert url.endswith(first.headers["ETag"].strip('"'))
-            again = await ask.get(url, if_none_match=first.headers["ETag"])
+            again = await client.get(url, if_none_match=first.headers["ETag"])
             assert (again.code, again.body) == (304, b"")
-            other = await ask.get(url.partition("?")[0] + "?hash=ABC")
+            other = await client.get(url.partition("?")[0] + "?hash=ABC")
             assert (other.code, other.headers["Location"]) == (301, url)
-            packed = await ask.get(url, accept_encoding="gzip")
+            packed = await client.get(url, accept_encoding="gzip")
             assert packed.headers["Content-Encoding"] == "gzip"
             assert packed.body == first.body
-            unchanged = await ask.get("/openapi/v3", if_none_match=index.headers["ETag"])
+            unchanged = await client.get("/openapi/v3", if_none_match=index.headers["ETag"])
             assert unchanged.code == 304
 
     run(check())
 
 
-def test_what_there_is_not() -> None:
+def test_unknown_documents_get_404_and_unknown_media_types_get_406() -> None:
     async def check() -> None:
-        async with asking() as ask:
+        async with in_process_client() as client:
             for path in ("/openapi/v3/none", "/openapi/v3/", "/openapi/v3/apis/apps/v9"):
-                reply = await ask.get(path)
+                reply = await client.get(path)
                 assert (reply.code, reply.body) == (404, b"")
-            assert (await ask.get("/openapi/v3/api/v1", accept="text/html")).code == 406
-            assert (await ask.get("/openapi/v2", accept="text/html")).code == 406
+            assert (await client.get("/openapi/v3/api/v1", accept="text/html")).code == 406
+            assert (await client.get("/openapi/v2", accept="text/html")).code == 406
 
     run(check())
 
 
-def test_v2_has_the_same_definitions() -> None:
+def test_v2_definitions_equal_v3_schemas() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            document = (await ask.get("/openapi/v2")).json
+        async with in_process_client() as client:
+            document = (await client.get("/openapi/v2")).json
             known = {f"#/definitions/{name}" for name in document["definitions"]}
             known |= {f"#/parameters/{name}" for name in document["parameters"]}
             assert set(_references(document)) <= known
             published = {
-                schema for document in (await _all(ask)).values() for schema in document["components"]["schemas"]
+                schema
+                for document in (await _v3_documents(client)).values()
+                for schema in document["components"]["schemas"]
             }
             assert set(document["definitions"]) == published
             container = document["definitions"]["io.k8s.api.core.v1.Container"]
@@ -152,10 +157,10 @@ def test_v2_has_the_same_definitions() -> None:
 
 def test_v2_as_protobuf() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            reply = await ask.get("/openapi/v2", accept=PROTOBUF)
+        async with in_process_client() as client:
+            reply = await client.get("/openapi/v2", accept=PROTOBUF)
             assert reply.content_type == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-            document = (await ask.get("/openapi/v2")).json
+            document = (await client.get("/openapi/v2")).json
             fields = _fields(reply.body)
             assert fields[1] == [b"2.0"]
             definitions = [_fields(entry) for entry in _fields(fields[9][0])[1]]
@@ -174,7 +179,7 @@ def test_v2_as_protobuf() -> None:
 
 
 def _fields(message: bytes) -> dict[int, list[bytes]]:
-    """The fields of a message that hold bytes, by number."""
+    """Return the length-delimited fields of a protobuf message by number."""
     values: dict[int, list[bytes]] = {}
     at = 0
     while at < len(message):
@@ -206,32 +211,32 @@ def test_custom_resources_are_described_by_their_own_schema() -> None:
         lamps = dataclasses.replace(
             configmaps, group="lights.example.com", plural="lamps", kind="Lamp", schema=from_openapi(source)
         )
-        async with asking(scheme) as ask:
-            before = (await ask.get("/openapi/v3")).json["paths"]
+        async with in_process_client(scheme) as client:
+            before = (await client.get("/openapi/v3")).json["paths"]
             scheme.add(lamps)
-            after = (await ask.get("/openapi/v3")).json["paths"]
+            after = (await client.get("/openapi/v3")).json["paths"]
             assert set(after) - set(before) == {"apis/lights.example.com/v1"}
             assert {name: after[name] for name in before} == before
-            document = (await ask.get("/openapi/v3/apis/lights.example.com/v1")).json
+            document = (await client.get("/openapi/v3/apis/lights.example.com/v1")).json
             schema = document["components"]["schemas"]["com.example.lights.v1.Lamp"]
             assert schema["description"] == "A lamp."
             assert schema["properties"]["spec"] == {"type": "object", "nullable": True}
             assert "$ref" in schema["properties"]["metadata"]["allOf"][0]
             path = document["paths"]["/apis/lights.example.com/v1/namespaces/{namespace}/lamps/{name}"]
             assert "application/strategic-merge-patch+json" not in path["patch"]["requestBody"]["content"]
-            old = (await ask.get("/openapi/v2")).json["definitions"]["com.example.lights.v1.Lamp"]
-            assert old["properties"]["spec"] == {}  # nullable, which v2 cannot say
+            old = (await client.get("/openapi/v2")).json["definitions"]["com.example.lights.v1.Lamp"]
+            assert old["properties"]["spec"] == {}  # nullable, which v2 cannot express
 
     run(check())
 
 
-def test_texts_come_from_the_installed_package() -> None:
+def test_descriptions_come_from_the_installed_package() -> None:
     if not descriptions.are_installed():
         pytest.skip("kubernetes-validate is not installed")
 
     async def check() -> None:
-        async with asking() as ask:
-            schemas = (await ask.get("/openapi/v3/api/v1")).json["components"]["schemas"]
+        async with in_process_client() as client:
+            schemas = (await client.get("/openapi/v3/api/v1")).json["components"]["schemas"]
             pod = schemas["io.k8s.api.core.v1.Pod"]
             assert pod["description"].startswith("Pod is a collection of containers")
             assert pod["properties"]["spec"]["description"]

@@ -1,4 +1,4 @@
-"""Where proxied requests lead."""
+"""Targets of proxied requests: pods, services, nodes, and paths."""
 
 import pytest
 
@@ -38,12 +38,12 @@ from sampan.machinery import errors
         (":a:http", ProxyTarget(name="a", port="http")),
     ],
 )
-def test_a_name_has_scheme_and_port(text: str, target: ProxyTarget) -> None:
+def test_proxy_name_is_parsed_into_scheme_name_and_port(text: str, target: ProxyTarget) -> None:
     assert target_of("pod", text) == target
 
 
 @pytest.mark.parametrize("text", ["", ":80", "ftp:a:1", "a:b:c:d", "http::80"])
-def test_a_malformed_name_is_a_bad_request(text: str) -> None:
+def test_malformed_proxy_name_is_a_bad_request(text: str) -> None:
     with pytest.raises(errors.BadRequest, match="invalid pod request"):
         target_of("pod", text)
 
@@ -53,7 +53,7 @@ def _pod(ip: str, *ports: int) -> Pod:
     return Pod(spec=PodSpec(containers=[container]), status=PodStatus(podIPs=[PodIP(ip=ip)] if ip else []))
 
 
-def test_pods() -> None:
+def test_pod_location_uses_the_first_container_port_and_rejects_local_addresses() -> None:
     name = ProxyTarget(name="a")
     assert locations.pod_location(_pod("10.0.0.1", 8080, 9090), name) == Location(host="10.0.0.1", port=8080)
     assert locations.pod_location(_pod("10.0.0.1"), name) == Location(host="10.0.0.1", port=80)
@@ -65,14 +65,14 @@ def test_pods() -> None:
 
 
 @pytest.mark.parametrize("ip", ["::ffff:127.0.0.1", "::ffff:7f00:1", "::ffff:169.254.169.254", "::ffff:0.0.0.0"])
-def test_reach_the_servers_loopback_by_a_mapped_address(ip: str) -> None:
-    """A node reports its addresses itself, and nobody validates them."""
+def test_ipv4_mapped_loopback_and_link_local_addresses_are_rejected(ip: str) -> None:
+    """Nodes report their addresses themselves, and no validation rejects such addresses."""
     with pytest.raises(errors.BadRequest, match="address not allowed"):
         locations.check_reachable([ip])
     assert list(validate_endpoint_ip(ip, "addresses"))
 
 
-def test_services() -> None:
+def test_service_locations_follow_ports_and_endpoints() -> None:
     service = Service(spec=ServiceSpec(ports=[ServicePort(name="web", port=80), ServicePort(name="tls", port=443)]))
     assert locations.service_port_name(service, ProxyTarget(name="s", port="80")) == "web"
     assert locations.service_port_name(service, ProxyTarget(name="s", port="tls")) == "tls"
@@ -80,13 +80,13 @@ def test_services() -> None:
         locations.service_port_name(service, ProxyTarget(name="s", port="81"))
     addresses = [EndpointAddress(ip="10.0.0.1"), EndpointAddress(ip="127.0.0.1"), EndpointAddress(ip="10.0.0.2")]
     subset = EndpointSubset(addresses=addresses, ports=[EndpointPort(name="web", port=8080)])
-    possible = locations.service_locations(Endpoints(subsets=[subset]), "web", ProxyTarget(name="s", port="80"))
-    assert [location.authority for location in possible] == ["10.0.0.1:8080", "10.0.0.2:8080"]
+    candidates = locations.service_locations(Endpoints(subsets=[subset]), "web", ProxyTarget(name="s", port="80"))
+    assert [location.authority for location in candidates] == ["10.0.0.1:8080", "10.0.0.2:8080"]
     with pytest.raises(errors.ServiceUnavailable, match='no endpoints available for service "s"'):
         locations.service_locations(Endpoints(), "web", ProxyTarget(name="s"))
 
 
-def test_nodes() -> None:
+def test_node_address_follows_the_preferred_address_types() -> None:
     addresses = [NodeAddress(type="Hostname", address="n"), NodeAddress(type="InternalIP", address="10.0.0.9")]
     node = Node(metadata=ObjectMeta(name="n"), status=NodeStatus(addresses=addresses))
     assert locations.node_address(node, ["InternalIP", "Hostname"]) == "10.0.0.9"
@@ -107,5 +107,5 @@ def test_nodes() -> None:
         ("/api/v1/proxy/namespaces/x/services/s", ("/api/v1/proxy/namespaces/x/services/s", "")),
     ],
 )
-def test_paths(raw: str, parts: tuple[str, str]) -> None:
+def test_proxy_path_is_split_into_prefix_and_tail(raw: str, parts: tuple[str, str]) -> None:
     assert split_path(raw) == parts

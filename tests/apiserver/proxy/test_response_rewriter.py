@@ -1,4 +1,4 @@
-"""Links that must lead through the proxy."""
+"""Rewriting of links in proxied responses."""
 
 import time
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sampan.apiserver.proxy.response_rewriter import LinkRewriter, decoded, encoded, rewritten
 
 _PREFIX = "/api/v1/namespaces/x/services/s/proxy"
-REWRITING = LinkRewriter(prefix=_PREFIX, host="10.0.0.1:80", asked_host="localhost:8001")
+REWRITER = LinkRewriter(prefix=_PREFIX, host="10.0.0.1:80", asked_host="localhost:8001")
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ REWRITING = LinkRewriter(prefix=_PREFIX, host="10.0.0.1:80", asked_host="localho
         ("http://[bad/a", "http://[bad/a"),
     ],
 )
-def test_links_lead_through_the_proxy(link: str, expected: str) -> None:
-    assert REWRITING.link(link) == expected
+def test_links_are_rewritten_to_the_proxy(link: str, expected: str) -> None:
+    assert REWRITER.link(link) == expected
 
 
 @pytest.mark.parametrize(
@@ -45,48 +45,48 @@ def test_links_lead_through_the_proxy(link: str, expected: str) -> None:
         ('<a href="http://other/x">', '<a href="http://other/x">'),
     ],
 )
-def test_links_in_pages_lead_through_the_proxy(page: str, expected: str) -> None:
-    assert REWRITING.page(page) == expected
+def test_links_in_pages_are_rewritten_to_the_proxy(page: str, expected: str) -> None:
+    assert REWRITER.page(page) == expected
 
 
 @given(st.text(alphabet="<>/ahref='\" !-xscript", max_size=80))
-def test_any_page_stays_readable(page: str) -> None:
-    assert len(REWRITING.page(page)) >= len(page) - page.count("'") * 2 - page.count('"') * 2
+def test_rewriting_does_not_shorten_pages(page: str) -> None:
+    assert len(REWRITER.page(page)) >= len(page) - page.count("'") * 2 - page.count('"') * 2
 
 
 @given(st.binary(max_size=200), st.sampled_from(["", "gzip", "deflate"]))
-def test_compression(body: bytes, encoding: str) -> None:
+def test_compression_round_trip(body: bytes, encoding: str) -> None:
     assert decoded(encoded(body, encoding), encoding, 1 << 20) == body
 
 
-def test_what_is_not_compressed_as_it_says() -> None:
+def test_invalid_or_oversized_compressed_bodies_are_not_decoded() -> None:
     assert decoded(b"plain", "gzip", 100) is None
     assert decoded(b"plain", "br", 100) is None
     assert decoded(encoded(bytes(1 << 20), "gzip"), "gzip", 1000) is None
 
 
 HOSTILE = {
-    "comments without an end": "<!--",
-    "scripts without an end": "<script>",
-    "ends of scripts": "</script",
+    "unclosed comments": "<!--",
+    "unclosed scripts": "<script>",
+    "closing script tags": "</script",
     "angle brackets": "<",
-    "tags without an end": "<a ",
-    "attributes without an end": '<a href="',
-    "both quotes": "<a x='\" y=\"'",
+    "unclosed tags": "<a ",
+    "unclosed attributes": '<a href="',
+    "mixed quotes": "<a x='\" y=\"'",
     "links": '<a href="/x">',
-    "blanks in a tag": "<a" + " " * 50,
+    "spaces in a tag": "<a" + " " * 50,
     "character references": '<a href="' + "&#1" * 30 + '">',
     "long character references": '<a href="&#' + "1" * 5000 + '">',
 }
 
 
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
-def test_the_time_to_rewrite_a_hostile_page_grows_with_its_length(unit: str) -> None:
+def test_rewriting_time_of_hostile_pages_is_not_quadratic(unit: str) -> None:
     def cpu_s(size: int) -> float:
         page = unit * (size // len(unit))
-        began = time.process_time()
-        REWRITING.page(page)
-        return time.process_time() - began
+        start = time.process_time()
+        REWRITER.page(page)
+        return time.process_time() - start
 
     cpu_s(50_000)
     assert cpu_s(400_000) < 12 * cpu_s(100_000) + 0.05
@@ -109,13 +109,13 @@ def test_the_time_to_rewrite_a_hostile_page_grows_with_its_length(unit: str) -> 
         ('<SCRIPT src="/x"><a href="/y"></Script >', f'<SCRIPT src="{_PREFIX}/x"><a href="/y"></Script >'),
     ],
 )
-def test_odd_markup_is_read_as_browsers_do(page: str, expected: str) -> None:
-    assert REWRITING.page(page) == expected
+def test_unusual_markup_is_parsed_as_browsers_do(page: str, expected: str) -> None:
+    assert REWRITER.page(page) == expected
 
 
-def test_a_gzip_bomb_and_several_members_are_passed_on_as_they_are() -> None:
+def test_gzip_bombs_and_multi_member_bodies_are_not_rewritten() -> None:
     bomb = encoded(bytes(50 << 20), "gzip")
-    assert rewritten(REWRITING, bomb, "gzip", 4 << 20) is None
+    assert rewritten(REWRITER, bomb, "gzip", 4 << 20) is None
     member = encoded(b'<a href="/x">', "gzip")
-    assert rewritten(REWRITING, member + member, "gzip", 4 << 20) is None
-    assert rewritten(REWRITING, member[:-4], "gzip", 4 << 20) is None
+    assert rewritten(REWRITER, member + member, "gzip", 4 << 20) is None
+    assert rewritten(REWRITER, member[:-4], "gzip", 4 << 20) is None

@@ -1,4 +1,4 @@
-"""The rules of one kind without a server: objects are defaulted, prepared and checked as the store does it."""
+"""The strategy of one kind without a server: objects are defaulted, prepared and validated as the store does it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LABELS = {"app": "a"}
 
 
 def template(spec: dict[str, Any] | None = None, **meta: Any) -> dict[str, Any]:
-    """A pod template with one container unless the spec has some."""
+    """Return a pod template, with one container unless the spec has its own."""
     containers = [{"name": "c", "image": "nginx:1"}]
     return {"metadata": {"labels": LABELS, **meta}, "spec": {"containers": containers, **(spec or {})}}
 
 
 class Rules:
-    """`Rules(deployments.BEHAVIOUR, Deployment, {…})`: the last is the default spec of every object."""
+    """Applies a strategy to objects of one kind; `spec` is the default spec of every object."""
 
     def __init__(self, behaviour: ResourceBehaviour, kind: type[Object], spec: dict[str, Any]) -> None:
         self._behaviour, self._kind, self._spec = behaviour, kind, spec
@@ -35,7 +35,7 @@ class Rules:
         )
 
     def new(self, spec: dict[str, Any] | None = None, **meta: Any) -> Any:
-        """An object as it is about to be stored, whether it is valid or not."""
+        """Return a new object as it would be stored, whether it is valid or not."""
         obj = self._read(spec, meta)
         obj.metadata.uid, obj.metadata.creationTimestamp = UID, self._ctx.now
         if self._strategy.counts_generation:
@@ -47,7 +47,7 @@ class Rules:
         return [str(fault) for fault in self._strategy.validate_create(self._ctx, self.new(spec, **meta))]
 
     def changed(self, old: Any, spec: dict[str, Any] | None = None, **meta: Any) -> tuple[Any, list[str]]:
-        """What becomes of `old` by a PUT, and the faults of that."""
+        """Return the object that a PUT over `old` would store, and its validation errors."""
         return self._change(self._strategy, old, self._read(spec, meta))
 
     def with_status(self, old: Any, status: dict[str, Any], **meta: Any) -> tuple[Any, list[str]]:

@@ -1,5 +1,5 @@
-"""A store whose watches are behind: writes are answered at once, but caches hear of them late, as with a store on
-another machine."""
+"""A backend whose watch events are delayed: writes return immediately, but caches receive their events late, as with
+a store on another machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sampan.storage.memory import MemoryBackend
 
 
 class LaggingBackend:
-    """Hands batches on in order, each `lag_s` late; nothing at all while it is `held`."""
+    """Delivers watch batches in order, each `lag_s` late, and none while `held` is set."""
 
     def __init__(self, inner: MemoryBackend, *, lag_s: float = 0.0) -> None:
         self._inner, self._lag_s = inner, lag_s
@@ -25,19 +25,19 @@ class LaggingBackend:
         return getattr(self._inner, name)
 
     def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> StoreWatch:
-        def later(batch: Batch) -> None:
+        def delay(batch: Batch) -> None:
             assert on_batch is not None
             self._pending.append(lambda: on_batch(batch))
-            asyncio.get_running_loop().call_later(self._lag_s, self._hand_on)
+            asyncio.get_running_loop().call_later(self._lag_s, self._deliver_next)
 
-        return self._inner.watch(prefix, after=after, on_batch=later if on_batch is not None else None)
+        return self._inner.watch(prefix, after=after, on_batch=delay if on_batch is not None else None)
 
     def release(self) -> None:
         self.held = False
         while self._pending:
             self._pending.popleft()()
 
-    def _hand_on(self) -> None:
+    def _deliver_next(self) -> None:
         if not self.held and self._pending:
             self._pending.popleft()()
 

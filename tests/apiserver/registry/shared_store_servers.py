@@ -30,27 +30,27 @@ JSON, MERGE = "application/json", "application/merge-patch+json"
 NAMESPACE = "/api/v1/namespaces/ns"
 
 
-class _Nobody:
+class _NoAuthenticator:
     async def authenticate(self, call: Call) -> UserInfo:
-        raise AssertionError("callers are known here")
+        raise AssertionError("requests have an authenticated user already")
 
 
 class ApiServer:
-    """`await server.ask("POST", path, value)` gives the code and the value of the answer; `warnings` those of the last
-    one."""
+    """An API server without HTTP: `await server.send("POST", path, value)` returns the status code and the decoded
+    response; `warnings` has the warnings of the last response."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry, self.warnings = registry, list[str]()
         self.pipeline = Pipeline(
             scheme=registry.scheme,
-            authenticator=_Nobody(),
+            authenticator=_NoAuthenticator(),
             authorizer=UnionAuthorizer(PrivilegedGroupAuthorizer()),
             endpoints=ApiEndpoints(registry=registry, admission=AdmissionChain([])),
             nonresource_handlers={},
         )
         self._renderer = Renderer(endpoints=self.pipeline.endpoints)
 
-    async def ask(self, method: str, target: str, value: Any = None, media: str = JSON) -> tuple[int, Any]:
+    async def send(self, method: str, target: str, value: Any = None, media: str = JSON) -> tuple[int, Any]:
         path, _, query = target.partition("?")
         headers = {"Content-Type": MERGE if method == "PATCH" else media}
         body = msgspec.json.encode(value) if value is not None else b""
@@ -65,24 +65,24 @@ class ApiServer:
         return rendered.code, msgspec.json.decode(b"".join(rendered.chunks))
 
     async def make(self, path: str, value: dict[str, Any]) -> Any:
-        code, document = await self.ask("POST", path, value)
+        code, document = await self.send("POST", path, value)
         assert code == 201, document
         return document
 
     async def change(self, path: str, value: dict[str, Any]) -> Any:
-        code, document = await self.ask("PATCH", path, value)
+        code, document = await self.send("PATCH", path, value)
         assert code == 200, document
         return document
 
     async def refused(self, method: str, path: str, value: dict[str, Any]) -> list[str]:
-        """The faults that an object is refused for."""
-        code, document = await self.ask(method, path, value)
+        """Send a request that must be rejected as invalid, and return its validation errors."""
+        code, document = await self.send(method, path, value)
         assert code == 422, document
         return [f"{cause['field']}: {cause['message']}" for cause in document["details"]["causes"]]
 
 
 @asynccontextmanager
-async def several(
+async def open_servers(
     count: int = 1,
     *,
     ranges: ServiceRanges | None = None,
@@ -122,12 +122,12 @@ async def several(
 
 @asynccontextmanager
 async def one_server(**options: Any) -> AsyncIterator[ApiServer]:
-    async with several(1, **options) as servers:
+    async with open_servers(1, **options) as servers:
         yield servers[0]
 
 
 def with_server(work: Callable[[ApiServer], Awaitable[None]], **options: Any) -> None:
-    """Run `work` with one server, which has these options of `several`."""
+    """Run `work` with one server, which has these options of `open_servers`."""
 
     async def within() -> None:
         async with one_server(**options) as server:

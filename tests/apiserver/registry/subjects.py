@@ -1,4 +1,4 @@
-"""Resources that the registry suite is run for, and servers without HTTP to run it on."""
+"""Resources for which the registry conformance suite runs, and servers without HTTP to run it on."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ GADGETS = Resource(
 )
 
 
-class _Nobody:
+class _NoAuthenticator:
     async def authenticate(self, call: Call) -> UserInfo:
         raise NotImplementedError
 
@@ -64,7 +64,7 @@ def memory() -> MemoryBackend:
 
 
 def scheme() -> Scheme:
-    """The built-in resources, and a dict-backed one that was added at run time."""
+    """Return a scheme of the built-in resources and a dict-backed resource that was added at run time."""
     scheme = builtin_scheme()
     scheme.add(GADGETS)
     return scheme
@@ -74,7 +74,7 @@ def scheme() -> Scheme:
 async def pipelines(
     count: int = 1, open_backend: OpenBackend = memory, clock: Clock | None = None
 ) -> AsyncIterator[list[Pipeline]]:
-    """API servers that share a store."""
+    """Open API servers that share a store."""
     tasks: list[asyncio.Task[None]] = []
     async with asyncio.TaskGroup() as group, open_backend() as backend:
 
@@ -97,15 +97,15 @@ async def pipelines(
 def _pipeline(registry: Registry) -> Pipeline:
     return Pipeline(
         scheme=registry.scheme,
-        authenticator=_Nobody(),
+        authenticator=_NoAuthenticator(),
         authorizer=UnionAuthorizer(PrivilegedGroupAuthorizer()),
         endpoints=ApiEndpoints(registry=registry, admission=AdmissionChain([])),
         nonresource_handlers={},
     )
 
 
-class InTurn:
-    """Several servers as one, each asked in its turn."""
+class RoundRobin:
+    """Sends each request to the next server in turn."""
 
     def __init__(self, servers: list[Pipeline]) -> None:
         self._servers = itertools.cycle(servers)

@@ -1,4 +1,4 @@
-"""The two declarations of a kind agree, and which fields each path resets."""
+"""The resource table and the behaviours of kinds agree, and each path resets the right fields."""
 
 import pkgutil
 from typing import Any
@@ -11,7 +11,7 @@ from sampan.apiserver.registry import kinds
 from sampan.apiserver.registry.behaviour import ResourceBehaviour, make_generic_behaviour
 from sampan.machinery.apply import Filter, Only
 
-ALL: dict[str, Any] = {
+OWNED_FIELDS: dict[str, Any] = {
     "f:metadata": {"f:labels": {"f:a": {}}, "f:ownerReferences": {}},
     "f:spec": {"f:x": {}},
     "f:status": {"f:conditions": {}, "f:y": {}},
@@ -35,7 +35,7 @@ def test_every_module_belongs_to_a_row_of_the_resource_table() -> None:
     assert modules <= plurals | {"events_v1"}
 
 
-def test_a_plural_that_two_groups_have_names_its_module() -> None:
+def test_events_of_both_api_groups_have_separate_behaviours() -> None:
     groups: dict[str, set[str]] = {}
     for resource in RESOURCES:
         groups.setdefault(resource.plural, set()).add(resource.group)
@@ -48,7 +48,7 @@ def test_a_plural_of_another_group_is_not_a_built_in_kind() -> None:
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: f"{resource.qualified}-{resource.version}")
-def test_row_and_behaviour_declare_the_same_subresources(resource: Resource) -> None:
+def test_resource_table_and_behaviour_declare_the_same_subresources(resource: Resource) -> None:
     behaviour = behaviour_of(resource)
     declared = {subresource.name for subresource in resource.subresources}
     served = {name for name in (*behaviour.views, *behaviour.handlers) if name}
@@ -74,28 +74,28 @@ def test_row_and_behaviour_declare_the_same_subresources(resource: Resource) -> 
         ("certificates.k8s.io", "v1", "CertificateSigningRequest", "approval", ["metadata", "status"]),
     ],
 )
-def test_a_path_keeps_the_fields_that_it_does_not_reset(
+def test_managers_own_only_fields_that_the_subresource_does_not_reset(
     group: str, version: str, kind: str, subresource: str, kept: list[str]
 ) -> None:
     resource = builtin_scheme().by_kind(group, version, kind)
     assert resource is not None
-    fields = reset_filter(resource, subresource).kept(ALL)
+    fields = reset_filter(resource, subresource).kept(OWNED_FIELDS)
     assert [element.removeprefix("f:") for element in fields] == kept
 
 
-def test_parts_of_metadata_and_status() -> None:
+def test_reset_fields_within_metadata_and_status() -> None:
     scheme = builtin_scheme()
     pods, deployments = scheme.by_kind("", "v1", "Pod"), scheme.by_kind("apps", "v1", "Deployment")
     requests = scheme.by_kind("certificates.k8s.io", "v1", "CertificateSigningRequest")
     assert pods is not None
     assert deployments is not None
     assert requests is not None
-    assert reset_filter(pods, "status").kept(ALL)["f:metadata"] == {"f:labels": {"f:a": {}}}
-    assert reset_filter(deployments, "status").kept(ALL)["f:metadata"] == {"f:ownerReferences": {}}
-    assert reset_filter(requests, "status").kept(ALL)["f:status"] == {"f:y": {}}
+    assert reset_filter(pods, "status").kept(OWNED_FIELDS)["f:metadata"] == {"f:labels": {"f:a": {}}}
+    assert reset_filter(deployments, "status").kept(OWNED_FIELDS)["f:metadata"] == {"f:ownerReferences": {}}
+    assert reset_filter(requests, "status").kept(OWNED_FIELDS)["f:status"] == {"f:y": {}}
 
 
-def test_a_resize_owns_resources_only() -> None:
+def test_resize_may_own_only_container_resources() -> None:
     pods = builtin_scheme().by_kind("", "v1", "Pod")
     assert pods is not None
     resize = reset_filter(pods, "resize")
@@ -107,7 +107,7 @@ def test_a_resize_owns_resources_only() -> None:
     assert resize.kept(fields) == {"f:spec": {"f:containers": {item: {".": {}, "f:resources": {"f:limits": {}}}}}}
 
 
-@pytest.mark.parametrize(("kind", "keeps"), [("ServiceCIDR", True), ("CustomResourceDefinition", False)])
-def test_a_status_write_keeps_the_metadata_or_not(kind: str, keeps: bool) -> None:
+@pytest.mark.parametrize(("kind", "keeps_metadata"), [("ServiceCIDR", True), ("CustomResourceDefinition", False)])
+def test_status_update_keeps_metadata_of_service_cidr_but_not_of_crd(kind: str, keeps_metadata: bool) -> None:
     (resource,) = [resource for resource in builtin_scheme() if resource.kind == kind]
-    assert behaviour_of(resource).status_keeps_metadata is keeps
+    assert behaviour_of(resource).status_keeps_metadata is keeps_metadata

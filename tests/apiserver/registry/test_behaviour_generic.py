@@ -1,4 +1,4 @@
-"""Kinds without rules of their own: their options, and a status with a path of its own."""
+"""The generic strategy of kinds without rules of their own, and its status subresource."""
 
 import pytest
 
@@ -50,28 +50,32 @@ def test_the_main_path_does_not_write_the_status() -> None:
     assert (changed.spec.replicas, changed.status.readyReplicas) == (2, 3)
 
 
-@pytest.mark.parametrize(("keeps", "label"), [(True, "old"), (False, "new")])
-def test_the_path_of_the_status_writes_nothing_else(keeps: bool, label: str) -> None:
-    strategy = GenericStatusStrategy(GenericStrategy(has_status=True), keeps_metadata=keeps)
+@pytest.mark.parametrize(("keeps_metadata", "label"), [(True, "old"), (False, "new")])
+def test_status_subresource_writes_only_status_and_metadata_unless_kept(keeps_metadata: bool, label: str) -> None:
+    strategy = GenericStatusStrategy(GenericStrategy(has_status=True), keeps_metadata=keeps_metadata)
     sent = _deployment(2, ready=5, label="new")
     strategy.prepare_for_update(_context(), sent, _deployment(1, ready=3, label="old"))
     assert (sent.spec.replicas, sent.status.readyReplicas, sent.metadata.labels) == (1, 5, {"l": label})
 
 
-async def test_a_custom_object_takes_its_status_only_where_it_belongs() -> None:
+async def test_status_of_custom_object_is_written_only_by_status_subresource() -> None:
     async with pipelines() as (pipeline,):
         api = Api(pipeline, gadgets())
         created = await api.create({**api.subject.new("g", 1), "status": {"seen": 1}})
         assert "status" not in created.value
         assert created.value["spec"] == {"size": 1, "colour": "red"}, "the default of the schema"
-        part = await api.merge(
+        status_patched = await api.merge(
             "g/status", {"status": {"seen": 2}, "spec": {"size": 9}, "metadata": {"labels": {"l": "1"}}}
         )
-        assert (part.value["status"], part.value["spec"]["size"]) == ({"seen": 2}, 1), part.value
-        assert "labels" not in part.value["metadata"]
-        main = await api.merge("g", {"status": None, "spec": {"size": 2}})
-        assert (main.value["status"], main.value["spec"]["size"]) == ({"seen": 2}, 2), main.value
-        assert [reply.value["metadata"]["generation"] for reply in (created, part, main)] == [1, 1, 2]
-        gone = await api.merge("g/status", {"status": None})
-        assert "status" not in gone.value
-        assert (await api.get("g/status")).value == gone.value
+        assert (status_patched.value["status"], status_patched.value["spec"]["size"]) == ({"seen": 2}, 1), (
+            status_patched.value
+        )
+        assert "labels" not in status_patched.value["metadata"]
+        main_patched = await api.merge("g", {"status": None, "spec": {"size": 2}})
+        assert (main_patched.value["status"], main_patched.value["spec"]["size"]) == ({"seen": 2}, 2), (
+            main_patched.value
+        )
+        assert [reply.value["metadata"]["generation"] for reply in (created, status_patched, main_patched)] == [1, 1, 2]
+        cleared = await api.merge("g/status", {"status": None})
+        assert "status" not in cleared.value
+        assert (await api.get("g/status")).value == cleared.value

@@ -1,4 +1,4 @@
-"""What becomes of objects that are to be deleted: a table of their states."""
+"""How a deletion changes an object, depending on its finalizers, grace period and propagation policy."""
 
 import pytest
 
@@ -31,13 +31,13 @@ def _ends_in_s(obj: ConfigMap) -> float:
     return times.parse_time(obj.metadata.deletionTimestamp) - int(NOW)
 
 
-def test_without_grace_and_finalizers_it_goes_at_once() -> None:
+def test_object_without_grace_period_and_finalizers_is_removed_immediately() -> None:
     obj = _object()
     assert _mark(obj) is DeletionAction.REMOVE
-    assert obj == _object(), "and is not touched"
+    assert obj == _object(), "the object is not modified"
 
 
-def test_finalizers_keep_it_from_now_on() -> None:
+def test_object_with_finalizers_is_marked_for_deletion() -> None:
     obj = _object(finalizers=[WAIT])
     assert _mark(obj) is DeletionAction.MARK
     assert (_ends_in_s(obj), obj.metadata.deletionGracePeriodSeconds, obj.metadata.generation) == (0, 0, 2)
@@ -51,7 +51,7 @@ def test_a_second_deletion_changes_nothing() -> None:
     assert (obj.metadata.generation, obj.metadata.deletionTimestamp) == before
 
 
-def test_a_generation_of_none_stays_none() -> None:
+def test_deletion_does_not_increment_generation_zero() -> None:
     obj = _object(finalizers=[WAIT])
     obj.metadata.generation = 0
     _mark(obj)
@@ -67,7 +67,9 @@ def test_a_generation_of_none_stays_none() -> None:
         (0, [WAIT], DeletionAction.MARK),
     ],
 )
-def test_a_first_deletion_with_a_grace(grace_s: int, finalizers: list[str], action: DeletionAction) -> None:
+def test_first_deletion_sets_timestamp_and_grace_period(
+    grace_s: int, finalizers: list[str], action: DeletionAction
+) -> None:
     obj = _object(finalizers=finalizers)
     assert _mark(obj, grace_s=grace_s) is action
     meta = obj.metadata
@@ -75,7 +77,7 @@ def test_a_first_deletion_with_a_grace(grace_s: int, finalizers: list[str], acti
 
 
 @pytest.mark.parametrize("requested_s", [None, 30, 31, 600])
-def test_a_grace_that_runs_is_not_prolonged(requested_s: int | None) -> None:
+def test_running_grace_period_is_not_extended(requested_s: int | None) -> None:
     obj = _object(ends_in_s=20, grace_s=30)
     assert _mark(obj, grace_s=30, requested_s=requested_s) is DeletionAction.NONE
     assert obj == _object(ends_in_s=20, grace_s=30)
@@ -90,10 +92,12 @@ def test_a_grace_that_runs_is_not_prolonged(requested_s: int | None) -> None:
         (0, 0, 0, DeletionAction.MARK_AND_REMOVE),
         (-7, 0, 1, DeletionAction.MARK),
     ],
-    ids=["shorter", "much shorter", "over already", "none", "negative"],
+    ids=["shorter", "much shorter", "already elapsed", "zero", "negative"],
 )
-def test_a_grace_that_runs_is_shortened(requested_s: int, ends_in_s: int, grace_s: int, action: DeletionAction) -> None:
-    """It began ten seconds ago and ends in twenty; it never ends in the past."""
+def test_running_grace_period_can_be_shortened(
+    requested_s: int, ends_in_s: int, grace_s: int, action: DeletionAction
+) -> None:
+    """The grace period started ten seconds ago and ends in twenty; a shorter one never ends in the past."""
     obj = _object(ends_in_s=20, grace_s=30)
     assert _mark(obj, grace_s=30, requested_s=requested_s) is action
     assert (_ends_in_s(obj), obj.metadata.deletionGracePeriodSeconds, obj.metadata.generation) == (
@@ -103,13 +107,13 @@ def test_a_grace_that_runs_is_shortened(requested_s: int, ends_in_s: int, grace_
     )
 
 
-def test_a_pending_deletion_takes_no_policy() -> None:
+def test_propagation_policy_is_ignored_during_running_grace_period() -> None:
     obj = _object(ends_in_s=20, grace_s=30)
     assert _mark(obj, grace_s=30, policy="Orphan") is DeletionAction.NONE
     assert obj.metadata.finalizers == []
 
 
-def test_an_end_that_lies_ahead_comes_when_only_finalizers_are_left() -> None:
+def test_future_deletion_timestamp_becomes_now_if_only_finalizers_are_left() -> None:
     obj = _object(finalizers=[WAIT], ends_in_s=20, grace_s=0)
     assert _mark(obj) is DeletionAction.MARK
     assert _ends_in_s(obj) == 0
@@ -127,7 +131,7 @@ def test_an_end_that_lies_ahead_comes_when_only_finalizers_are_left() -> None:
         ({"orphan_dependents": False}, "Orphan", ["foregroundDeletion"], "Background"),
     ],
 )
-def test_who_decides_on_the_policy(
+def test_propagation_policy_from_options_finalizers_or_default(
     options: dict[str, object], default: Policy, finalizers: list[str], policy: str
 ) -> None:
     assert deletion.policy_of(DeleteOptions(**options), default, finalizers) == policy  # type: ignore[arg-type]
@@ -143,7 +147,9 @@ def test_who_decides_on_the_policy(
         ("", ["orphan"], []),
     ],
 )
-def test_finalizers_of_the_garbage_collector(policy: Policy, before: list[str], after: list[str]) -> None:
+def test_propagation_policy_sets_garbage_collector_finalizers(
+    policy: Policy, before: list[str], after: list[str]
+) -> None:
     assert deletion.finalizers_for(policy, before) == after
 
 
@@ -156,5 +162,5 @@ def test_finalizers_of_the_garbage_collector(policy: Policy, before: list[str], 
         (_object(ends_in_s=0), True),
     ],
 )
-def test_nothing_is_left_to_wait_for(obj: ConfigMap, is_finished: bool) -> None:
+def test_deletion_is_finished_without_grace_period_and_finalizers(obj: ConfigMap, is_finished: bool) -> None:
     assert deletion.is_finished(obj) == is_finished

@@ -1,4 +1,4 @@
-"""Faults of metadata, and what of it a client does not decide."""
+"""Validation of object metadata, and the fields that clients cannot set."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,17 +30,17 @@ def _change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return [str(fault) for fault in metadata.validate_object_meta_update(all_metadata[1], all_metadata[0])]
 
 
-def test_sound_metadata_has_no_errors() -> None:
+def test_valid_metadata_has_no_errors() -> None:
     owner = OwnerReference(apiVersion="apps/v1", kind="Deployment", name="d", uid="1", controller=True)
-    sound: dict[str, Any] = {
+    valid: dict[str, Any] = {
         "labels": {"example.com/a": "b", "c": ""},
         "annotations": {"Example.com/A": "x y"},
         "finalizers": ["example.com/f", "kubernetes", "orphan"],
         "ownerReferences": [owner],
         "generateName": "a-",
     }
-    assert _new(**sound) == []
-    assert _change(sound, sound) == []
+    assert _new(**valid) == []
+    assert _change(valid, valid) == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_errors_of_a_new_object(fields: dict[str, Any], start: str) -> None:
     assert _new(**fields)[0].startswith(start)
 
 
-def test_an_object_without_a_namespace_must_not_name_one() -> None:
+def test_namespace_is_forbidden_on_cluster_scoped_objects() -> None:
     assert _new(is_namespaced=False) == ["metadata.namespace: Forbidden: not allowed on this type"]
 
 
@@ -74,21 +74,21 @@ def test_finalizers_of_custom_objects_need_no_slash() -> None:
     assert _new(is_qualified=False, finalizers=["plain"]) == []
 
 
-def test_an_event_owns_nothing() -> None:
+def test_event_cannot_be_an_owner() -> None:
     (fault,) = _new(ownerReferences=[OwnerReference(apiVersion="v1", kind="Event", name="e", uid="1")])
     shown = '{"apiVersion":"v1","kind":"Event","name":"e","uid":"1"}'
     message = "/v1, Kind=Event is disallowed from being an owner"
     assert fault == f"metadata.ownerReferences: Invalid value: {shown}: {message}"
 
 
-def test_an_immutable_field_is_reported_once_for_each_check() -> None:
+def test_update_error_is_reported_once_by_each_check() -> None:
     assert _change({}, {"uid": "other"}) == ['metadata.uid: Invalid value: "other": field is immutable'] * 2
     assert len(_change({}, {"labels": {"a b": ""}})) == 3
     assert len(_change({}, {"finalizers": ["plain"]})) == 1
     assert len(_change({}, {"finalizers": ["a b"]})) == 2
 
 
-def test_no_finalizer_comes_to_an_object_that_leaves() -> None:
+def test_finalizers_cannot_be_added_to_terminating_object() -> None:
     old = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
     assert _change(old, {**old, "finalizers": []}) == []
     faults = _change(old, {**old, "finalizers": ["a/b", "x/z", "x/y"]})
@@ -99,7 +99,7 @@ def test_no_finalizer_comes_to_an_object_that_leaves() -> None:
     )
 
 
-def test_a_client_does_not_decide_when_it_was_made_or_marked() -> None:
+def test_update_keeps_creation_and_deletion_timestamps() -> None:
     old = ObjectMeta(
         uid="u",
         creationTimestamp="2026-01-01T00:00:00Z",
@@ -111,23 +111,25 @@ def test_a_client_does_not_decide_when_it_was_made_or_marked() -> None:
     assert meta == old
     other = ObjectMeta(uid="v", deletionGracePeriodSeconds=5)
     metadata.keep_system_fields(other, old)
-    assert (other.uid, other.deletionGracePeriodSeconds) == ("v", 5), "these are refused, not put right"
+    assert (other.uid, other.deletionGracePeriodSeconds) == ("v", 5), (
+        "a changed uid or grace period is rejected by validation, not corrected"
+    )
 
 
 @pytest.mark.parametrize("name", ["a%b", "a/b", ".", ".."])
-def test_names_that_no_key_can_hold(name: str) -> None:
+def test_names_with_path_characters_are_rejected(name: str) -> None:
     with pytest.raises(errors.BadRequest, match="Name parameter invalid: "):
         metadata.check_name_in_path(name)
 
 
-def test_other_names_in_paths_are_left_to_the_store() -> None:
+def test_unusual_names_in_paths_are_accepted() -> None:
     for name in ("a", "A b", "...", "ü"):
         metadata.check_name_in_path(name)
 
 
-@pytest.mark.parametrize(("text", "is_refused"), [("", False), ("0", False), ("00", False), ("x", False), ("5", True)])
-def test_versions_of_new_objects(text: str, is_refused: bool) -> None:
-    if not is_refused:
+@pytest.mark.parametrize(("text", "is_rejected"), [("", False), ("0", False), ("00", False), ("x", False), ("5", True)])
+def test_resource_version_is_rejected_on_create(text: str, is_rejected: bool) -> None:
+    if not is_rejected:
         metadata.refuse_version_of_new(text)
         return
     with pytest.raises(errors.ApiError, match="resourceVersion should not be set on objects to be created"):

@@ -1,4 +1,4 @@
-"""Versions and uids that a client insists on."""
+"""Resource versions and UIDs that a client sends as preconditions."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_a_resource_version_is_a_number(text: str, number: int) -> None:
         ("9" * 5000, "value out of range"),
     ],
 )
-def test_what_is_no_number_fails_without_a_reason(text: str, why: str) -> None:
+def test_invalid_resource_version_gets_500_without_reason(text: str, why: str) -> None:
     with pytest.raises(errors.ApiError) as raised:
         preconditions.version_number(text)
     assert (raised.value.code, raised.value.reason) == (500, "")
@@ -44,7 +44,7 @@ def test_what_is_no_number_fails_without_a_reason(text: str, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "may_be_missing", "refusal"),
+    ("version", "may_be_missing", "expected_error"),
     [
         ("7", False, None),
         ("07", False, None),
@@ -55,11 +55,13 @@ def test_what_is_no_number_fails_without_a_reason(text: str, why: str) -> None:
         ("6", True, errors.Conflict),
     ],
 )
-def test_the_version_of_an_update(version: str, may_be_missing: bool, refusal: Any) -> None:
-    if refusal is None:
+def test_update_with_missing_or_stale_resource_version_is_rejected(
+    version: str, may_be_missing: bool, expected_error: Any
+) -> None:
+    if expected_error is None:
         preconditions.check_version(LEASES, _lease(version), 7, may_be_missing=may_be_missing)
         return
-    with pytest.raises(refusal) as raised:
+    with pytest.raises(expected_error) as raised:
         preconditions.check_version(LEASES, _lease(version), 7, may_be_missing=may_be_missing)
     assert 'leases.coordination.k8s.io "a"' in raised.value.message
 
@@ -78,7 +80,7 @@ def test_the_store_checks_uid_before_version() -> None:
         preconditions.check_stored(LEASES, key, None, uid="u")
 
 
-def test_a_deletion_names_the_kind() -> None:
+def test_failed_precondition_of_deletion_names_the_kind() -> None:
     preconditions.check(_lease("7"), uid="u", resource_version="7")
     with pytest.raises(errors.Conflict, match=r'on Lease.coordination.k8s.io "a": the UID in the precondition \(x\)'):
         preconditions.check(_lease("7"), uid="x", resource_version=None)

@@ -1,4 +1,4 @@
-"""Recorded conversations with a real server, replayed against this one: every answer is the same."""
+"""Golden replay: requests recorded against a real kube-apiserver get equal responses."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ SCENARIOS: dict[str, Collection[int]] = {
     "discovery-bodies": (),
     "discovery-content-type": (),
 }
-"""With the steps that need more than this server: the classes that a cluster has from its start, custom resources, and
-the controllers of workloads."""
+"""Each scenario with the steps that are skipped because they need more than this server: the classes that a cluster has
+from its start, custom resources, or the controllers of workloads."""
 CONTROLLERS = ("serviceaccount-controller", "namespace-controller", "root-ca-certificate-publisher-controller")
 
 
@@ -104,17 +104,17 @@ def golden(shared_dir: Path) -> ModuleType:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_answers_are_those_of_a_real_server(name: str, golden: ModuleType, shared_dir: Path) -> None:
+def test_responses_equal_recorded_responses_of_kube_apiserver(name: str, golden: ModuleType, shared_dir: Path) -> None:
     directory = shared_dir / "golden"
     scenario = yaml.safe_load((directory / "scenarios" / f"{name}.yaml").read_text())
     expected = json.loads((directory / "recorded" / f"{name}.json").read_text())
-    left_out = SCENARIOS[name]
-    for step in left_out:
+    skipped_steps = SCENARIOS[name]
+    for step in skipped_steps:
         scenario["steps"][step] = {"request": "GET /version", "hidden": True}
     responses = asyncio.run(_replay(golden, scenario, name))
     differences = [
         f"step {want['step']} {want['request']} {want['name']}: {line}"
-        for want, got in zip([want for want in expected if want["step"] not in left_out], responses, strict=True)
+        for want, got in zip([want for want in expected if want["step"] not in skipped_steps], responses, strict=True)
         for line in golden.differences(want, got)
     ]
     assert differences == []

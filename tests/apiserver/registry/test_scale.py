@@ -1,4 +1,4 @@
-"""The scale of every kind that has one."""
+"""The scale subresource of every kind that has one."""
 
 from typing import Any
 
@@ -8,18 +8,18 @@ from tests.apiserver.cluster import Cluster, in_cluster
 
 LABELS = {"app": "a"}
 TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "nginx:1"}]}}
-SELECTED = {"matchLabels": LABELS, "matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}
+SELECTOR = {"matchLabels": LABELS, "matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}
 KINDS = {
     "replicationcontrollers": ("/api/v1", LABELS, "app=a"),
-    "replicasets": ("/apis/apps/v1", SELECTED, "app=a,!x"),
-    "deployments": ("/apis/apps/v1", SELECTED, "app=a,!x"),
-    "statefulsets": ("/apis/apps/v1", SELECTED, "app=a,!x"),
+    "replicasets": ("/apis/apps/v1", SELECTOR, "app=a,!x"),
+    "deployments": ("/apis/apps/v1", SELECTOR, "app=a,!x"),
+    "statefulsets": ("/apis/apps/v1", SELECTOR, "app=a,!x"),
 }
 CONTROLLERS = pytest.mark.parametrize("plural", KINDS)
 
 
 async def create_scalable(cluster: Cluster, plural: str) -> str:
-    """The path of a new object of that kind with two replicas."""
+    """Create an object of the kind with two replicas, and return its path."""
     group, selector, _ = KINDS[plural]
     collection = f"{group}/namespaces/ns/{plural}"
     spec = {"replicas": 2, "selector": selector, "template": TEMPLATE}
@@ -32,7 +32,7 @@ def scale(replicas: int, **metadata: Any) -> dict[str, Any]:
 
 
 @CONTROLLERS
-def test_a_scale_shows_and_changes_the_number(plural: str) -> None:
+def test_scale_reads_and_writes_replicas(plural: str) -> None:
     async def work(cluster: Cluster) -> None:
         path = await create_scalable(cluster, plural)
         shown = (await cluster.send("GET", f"{path}/scale")).json
@@ -52,7 +52,7 @@ def test_a_scale_shows_and_changes_the_number(plural: str) -> None:
 
 
 @CONTROLLERS
-def test_what_is_refused(plural: str) -> None:
+def test_invalid_scale_updates_are_rejected(plural: str) -> None:
     async def work(cluster: Cluster) -> None:
         path = await create_scalable(cluster, plural)
         group = KINDS[plural][0].removeprefix("/apis/").removeprefix("/api/").rpartition("/")[0]
@@ -66,9 +66,9 @@ def test_what_is_refused(plural: str) -> None:
         assert labelled.json["message"].startswith('Scale.autoscaling "a" is invalid: metadata.labels: Invalid value')
         assert (await cluster.send("PUT", f"{path}/scale", scale(1, resourceVersion="1"))).code == 409
         resource = f"{plural}.{group}" if group else plural
-        stranger = await cluster.send("PUT", f"{path}/scale", scale(1, uid="other"))
-        assert stranger.code == 409
-        assert stranger.json["message"].startswith(
+        wrong_uid = await cluster.send("PUT", f"{path}/scale", scale(1, uid="other"))
+        assert wrong_uid.code == 409
+        assert wrong_uid.json["message"].startswith(
             f'Operation cannot be fulfilled on {resource} "a": StorageError: invalid object, Code: 4, Key: /registry/'
         )
         patched = await cluster.patch(f"{path}/scale", {"metadata": {"uid": "other"}})
@@ -83,16 +83,16 @@ def test_what_is_refused(plural: str) -> None:
 def test_a_dry_run_changes_nothing() -> None:
     async def work(cluster: Cluster) -> None:
         path = await create_scalable(cluster, "deployments")
-        tried = await cluster.send("PUT", f"{path}/scale?dryRun=All", scale(9))
-        assert tried.json["spec"] == {"replicas": 9}
+        dry_run = await cluster.send("PUT", f"{path}/scale?dryRun=All", scale(9))
+        assert dry_run.json["spec"] == {"replicas": 9}
         assert (await cluster.send("GET", f"{path}/scale")).json["spec"] == {"replicas": 2}
 
     in_cluster(work)
 
 
-def test_who_has_no_scale() -> None:
+def test_daemon_set_has_no_scale() -> None:
     async def work(cluster: Cluster) -> None:
-        spec = {"selector": SELECTED, "template": TEMPLATE}
+        spec = {"selector": SELECTOR, "template": TEMPLATE}
         await cluster.make("/apis/apps/v1/namespaces/ns/daemonsets", {"metadata": {"name": "a"}, "spec": spec})
         assert (await cluster.send("GET", "/apis/apps/v1/namespaces/ns/daemonsets/a/scale")).code == 404
 

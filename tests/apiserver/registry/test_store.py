@@ -1,5 +1,5 @@
-"""What the suite for all resources cannot show: names that collide, updates that create, what a strategy takes and
-gives back, the two steps of a deletion with a grace."""
+"""Behavior of the store that the conformance suite does not cover: collisions of generated names, updates that create,
+allocations of a strategy, and deletion with a grace period."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from sampan.storage.cacher import ObjectSelection, WatchQuery  # noqa: E402
 from sampan.testing.registry_conformance import Api, RegistrySubject  # noqa: E402
 from tests.apiserver.registry.subjects import GADGETS, config_maps, gadgets, pipelines  # noqa: E402
 
-Scene = Callable[[Pipeline], Awaitable[None]]
+Work = Callable[[Pipeline], Awaitable[None]]
 
 
-def _play(scene: Scene) -> None:
-    async def play() -> None:
+def _run_with_pipeline(work: Work) -> None:
+    async def main() -> None:
         async with pipelines() as (pipeline,):
-            await scene(pipeline)
+            await work(pipeline)
 
-    asyncio.run(asyncio.wait_for(play(), 60))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def _leases() -> RegistrySubject:
@@ -40,11 +40,11 @@ def _leases() -> RegistrySubject:
     )
 
 
-def test_a_generated_name_that_is_taken_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_name_collision_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     names = iter(["x-1", "x-1", "x-1", "x-2"] + ["x-1"] * 100)
     monkeypatch.setattr(store_module, "generated_name", lambda prefix: next(names))
 
-    async def scene(pipeline: Pipeline) -> None:
+    async def work(pipeline: Pipeline) -> None:
         api = Api(pipeline, config_maps())
         sent = api.subject.new("", generateName="x-")
         created = [(await api.create(sent)).value["metadata"] for _ in range(2)]
@@ -57,11 +57,11 @@ def test_a_generated_name_that_is_taken_is_tried_again(monkeypatch: pytest.Monke
         left = len(list(names))
         assert left == 100 - 8, "eight names are tried"
 
-    _play(scene)
+    _run_with_pipeline(work)
 
 
-def test_an_update_makes_what_is_missing_where_the_kind_allows_it() -> None:
-    async def scene(pipeline: Pipeline) -> None:
+def test_put_creates_missing_object_if_the_kind_allows_create_on_update() -> None:
+    async def work(pipeline: Pipeline) -> None:
         api = Api(pipeline, _leases())
         created = await api.put("a", api.subject.new("a", 1, resourceVersion="77"))
         assert created.code == 201, created.value
@@ -74,23 +74,23 @@ def test_an_update_makes_what_is_missing_where_the_kind_allows_it() -> None:
         assert dry.code == 201
         assert (await api.get("b")).code == 404
         again = await api.put("a", api.subject.new("a", 2))
-        assert again.code == 422, "once it is there, the version counts"
-        assert (await api.merge("b", {})).code == 404, "a patch makes nothing"
+        assert again.code == 422, "an update of an existing object requires a resource version"
+        assert (await api.merge("b", {})).code == 404, "a patch does not create objects"
 
-    _play(scene)
+    _run_with_pipeline(work)
 
 
-def test_of_many_updates_that_make_an_object_one_does() -> None:
-    async def scene(pipeline: Pipeline) -> None:
+def test_only_one_of_concurrent_puts_creates_the_object() -> None:
+    async def work(pipeline: Pipeline) -> None:
         api = Api(pipeline, _leases())
         replies = await asyncio.gather(*(api.put("a", api.subject.new("a", n)) for n in range(10)))
         assert sorted(reply.code for reply in replies) == [201] + [422] * 9
 
-    _play(scene)
+    _run_with_pipeline(work)
 
 
-class _Taking(Strategy):
-    """Takes something for every write, and notes how each ended."""
+class _AllocatingStrategy(Strategy):
+    """Allocates something for every write, and records how each write ended."""
 
     def __init__(self) -> None:
         self.ended: list[bool] = []
@@ -109,10 +109,10 @@ class _Taking(Strategy):
         self.released.append(obj.metadata.name)
 
 
-def test_what_was_taken_is_given_back_if_the_write_fails() -> None:
-    async def scene(pipeline: Pipeline) -> None:
-        taking = _Taking()
-        pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=taking))
+def test_allocations_are_released_if_the_write_fails() -> None:
+    async def work(pipeline: Pipeline) -> None:
+        strategy = _AllocatingStrategy()
+        pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=strategy))
         api = Api(pipeline, gadgets())
         await api.created("a", 1)
         assert (await api.create(api.subject.new("a"))).code == 409
@@ -120,14 +120,14 @@ def test_what_was_taken_is_given_back_if_the_write_fails() -> None:
         assert (await api.merge("a", api.subject.content(2))).code == 200
         assert (await api.merge("a", {"metadata": {"labels": {"a b": ""}}})).code == 422
         assert (await api.delete("a", {"dryRun": ["All"]})).code == 200
-        assert taking.released == []
+        assert strategy.released == []
         assert (await api.delete("a")).code == 200
-        assert taking.released == ["a"]
-        # The refused change was tried from the cache; the store showed the same, so it was not tried again.
-        assert taking.ended == [True, False, False, True, False]
-        assert taking.allocations == len(taking.ended)
+        assert strategy.released == ["a"]
+        # The rejected patch was tried on the cached object; the stored object was the same, so it was not tried again.
+        assert strategy.ended == [True, False, False, True, False]
+        assert strategy.allocations == len(strategy.ended)
 
-    _play(scene)
+    _run_with_pipeline(work)
 
 
 class _Graceful(Strategy):
@@ -135,8 +135,8 @@ class _Graceful(Strategy):
         return 5 if requested is None else requested
 
 
-def test_a_deletion_without_grace_is_seen_in_two_steps() -> None:
-    async def scene(pipeline: Pipeline) -> None:
+def test_watch_sees_modified_and_deleted_events_of_immediate_deletion() -> None:
+    async def work(pipeline: Pipeline) -> None:
         registry = pipeline.endpoints.registry
         registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=_Graceful()))
         api = Api(pipeline, gadgets())
@@ -147,16 +147,16 @@ def test_a_deletion_without_grace_is_seen_in_two_steps() -> None:
         async with registry.open_store(GADGETS).cacher.watch(query) as watch:
             assert (await api.delete("a", {"gracePeriodSeconds": 0})).code == 200
             await api.created("end")
-            calls: list[tuple[str, bool]] = []
-            while len(calls) < 3:
-                calls += [(event.type, b"deletionTimestamp" in event.item.body) for event in await anext(aiter(watch))]
-        assert calls == [("MODIFIED", True), ("DELETED", True), ("ADDED", False)]
+            events: list[tuple[str, bool]] = []
+            while len(events) < 3:
+                events += [(event.type, b"deletionTimestamp" in event.item.body) for event in await anext(aiter(watch))]
+        assert events == [("MODIFIED", True), ("DELETED", True), ("ADDED", False)]
 
-    _play(scene)
+    _run_with_pipeline(work)
 
 
-def test_a_grace_runs_until_it_is_shortened() -> None:
-    async def scene(pipeline: Pipeline) -> None:
+def test_grace_period_can_be_shortened_by_later_deletes() -> None:
+    async def work(pipeline: Pipeline) -> None:
         pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=_Graceful()))
         api = Api(pipeline, gadgets())
         await api.created("a", 1)
@@ -170,35 +170,35 @@ def test_a_grace_runs_until_it_is_shortened() -> None:
         assert (await api.delete("a", {"gracePeriodSeconds": 0})).code == 200
         assert (await api.get("a")).code == 404
 
-    _play(scene)
+    _run_with_pipeline(work)
 
 
-def test_what_waits_for_its_dependents_was_accepted() -> None:
-    async def scene(pipeline: Pipeline) -> None:
+def test_pending_delete_that_does_not_orphan_dependents_gets_202() -> None:
+    async def work(pipeline: Pipeline) -> None:
         api = Api(pipeline, config_maps())
         await api.created("a", finalizers=["example.com/wait"])
         assert (await api.delete("a", {"orphanDependents": False})).code == 202
 
-    _play(scene)
+    _run_with_pipeline(work)
 
 
-def test_a_collection_with_an_object_that_is_refused() -> None:
-    class Refusing(Strategy):
+def test_delete_collection_reports_rejection_of_an_object() -> None:
+    class Rejecting(Strategy):
         def mark_deleted(self, ctx: Context, obj: Any, **_: Any) -> Any:
             raise errors.forbidden("gadgets", obj.metadata.name, "it is needed")
 
-    async def scene(pipeline: Pipeline) -> None:
-        pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=Refusing()))
+    async def work(pipeline: Pipeline) -> None:
+        pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=Rejecting()))
         api = Api(pipeline, gadgets())
         for name in ("a", "b"):
             await api.created(name)
         reply = await api.delete("")
         assert (reply.code, reply.value["reason"]) == (403, "Forbidden")
 
-    _play(scene)
+    _run_with_pipeline(work)
 
 
-def test_jobs_and_replication_controllers_leave_their_pods() -> None:
+def test_delete_of_jobs_and_replication_controllers_orphans_pods_by_default() -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     job_template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
     cases = {
@@ -206,7 +206,7 @@ def test_jobs_and_replication_controllers_leave_their_pods() -> None:
         "/api/v1/namespaces/default/replicationcontrollers": ({"spec": {"template": template}}, False),
     }
 
-    async def scene(pipeline: Pipeline) -> None:
+    async def work(pipeline: Pipeline) -> None:
         for path, (content, is_warned) in cases.items():
             subject = RegistrySubject(open=pipelines, path=path, content=lambda n: {}, number=int, fixed=content)  # type: ignore[arg-type]
             api = Api(pipeline, subject)
@@ -217,16 +217,16 @@ def test_jobs_and_replication_controllers_leave_their_pods() -> None:
             assert (await api.delete("a", {"propagationPolicy": "Background"})).warnings == []
             assert (await api.get("a")).code == 404
 
-    _play(scene)
+    _run_with_pipeline(work)
 
 
 @pytest.mark.parametrize("name", ["a%2525b", ".", "..%"])
-def test_names_that_no_object_can_have(name: str) -> None:
-    async def scene(pipeline: Pipeline) -> None:
+def test_invalid_name_in_path_gets_400(name: str) -> None:
+    async def work(pipeline: Pipeline) -> None:
         api = Api(pipeline, config_maps())
         decoded = name.replace("%2525", "%25")
         for reply in (await api.get(decoded), await api.merge(decoded, {}), await api.delete(decoded)):
             assert reply.code == 400, reply.value
             assert reply.message.startswith("Name parameter invalid: ")
 
-    _play(scene)
+    _run_with_pipeline(work)

@@ -1,4 +1,4 @@
-"""Resources with a type and resources of dicts pass the suite that every stored resource passes."""
+"""Typed and dict-backed resources pass the conformance suite of stored resources."""
 
 import pytest
 

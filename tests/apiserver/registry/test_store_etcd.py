@@ -1,5 +1,5 @@
-"""The suite on a real etcd, whose caches are behind by what a network and another process cost; alone, and as two
-servers that share it."""
+"""The conformance suite on a real etcd, whose watch events have the delay of another process; with one server, and with
+two servers that share it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ pytest.register_assert_rewrite("sampan.testing.registry_conformance")
 from sampan.apiserver.pipeline import Pipeline  # noqa: E402
 from sampan.storage.etcd import EtcdBackend  # noqa: E402
 from sampan.testing.registry_conformance import CHECKS, CONCURRENCY, Check, run  # noqa: E402
-from tests.apiserver.registry.subjects import InTurn, config_maps, gadgets, pipelines  # noqa: E402
+from tests.apiserver.registry.subjects import RoundRobin, config_maps, gadgets, pipelines  # noqa: E402
 from tests.storage.etcd_server import NO_ETCD, Member, find, one_member  # noqa: E402
 
 pytestmark = pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
 
-Open = Callable[[], EtcdBackend]
+OpenBackend = Callable[[], EtcdBackend]
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +33,23 @@ _numbers = itertools.count()
 
 
 @pytest.fixture
-def open_backend(etcd: Member) -> Open:
-    """Connections to a store of the test's own."""
+def open_backend(etcd: Member) -> OpenBackend:
+    """Return a function that opens a connection to a prefix which only this test uses."""
     prefix = f"/test{next(_numbers)}"
     return lambda: EtcdBackend(endpoints=[etcd.client_url], prefix=prefix)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_conformance(check: Check, open_backend: Open) -> None:
+def test_conformance(check: Check, open_backend: OpenBackend) -> None:
     run(check, gadgets(open_backend))
 
 
 @pytest.mark.parametrize("check", CONCURRENCY, ids=lambda check: check.__name__)
-def test_two_servers_on_one_etcd(check: Check, open_backend: Open) -> None:
+def test_two_servers_on_one_etcd(check: Check, open_backend: OpenBackend) -> None:
     @asynccontextmanager
-    async def two() -> AsyncIterator[Pipeline]:
+    async def two_servers() -> AsyncIterator[Pipeline]:
         async with AsyncExitStack() as stack:
             servers = [(await stack.enter_async_context(pipelines(1, open_backend)))[0] for _ in range(2)]
-            yield InTurn(servers)  # type: ignore[misc]
+            yield RoundRobin(servers)  # type: ignore[misc]
 
-    run(check, replace(config_maps(), open=two))
+    run(check, replace(config_maps(), open=two_servers))

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sampan.api.codec import protobuf
-from tests.apiserver.in_process_server import asking, run
+from tests.apiserver.in_process_server import in_process_client, run
 
 CRD_SPEC: dict[str, Any] = {
     "group": "example.com",
@@ -71,35 +71,37 @@ TEMPLATE = {
 )
 def test_stored_protobuf_is_defaulted(key: str, path: str, value: dict[str, Any], field: str, expected: Any) -> None:
     async def check() -> None:
-        async with asking() as ask:
+        async with in_process_client() as server:
             meta = {"name": "x", "namespace": "default", "uid": "u"}
-            await ask.registry.backend.put(key, protobuf.encode({**value, "metadata": meta}))
-            for reply in (await ask.get(f"{path}/x"), await ask.get(path)):
+            await server.registry.backend.put(key, protobuf.encode({**value, "metadata": meta}))
+            for reply in (await server.get(f"{path}/x"), await server.get(path)):
                 shown = reply.json
-                assert _at(shown["items"][0] if "items" in shown else shown, field) == expected
+                assert _field_at(shown["items"][0] if "items" in shown else shown, field) == expected
             if field == "metadata.labels":
-                assert len((await ask.get(f"{path}?labelSelector=job-name=j")).json["items"]) == 1
+                assert len((await server.get(f"{path}?labelSelector=job-name=j")).json["items"]) == 1
 
     run(check())
 
 
 def test_stored_json_with_a_newline_is_defaulted() -> None:
     async def check() -> None:
-        async with asking() as ask:
+        async with in_process_client() as server:
             meta = {"name": "widgets.example.com", "uid": "u"}
             value = {"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1", "metadata": meta}
             stored = msgspec.json.encode({**value, "spec": CRD_SPEC}) + b"\n"
-            await ask.registry.backend.put(
+            await server.registry.backend.put(
                 "/registry/apiextensions.k8s.io/customresourcedefinitions/widgets.example.com", stored
             )
-            shown = (await ask.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com")).json
+            shown = (
+                await server.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com")
+            ).json
             assert "preserveUnknownFields" not in shown["spec"]
             assert shown["spec"]["conversion"] == {"strategy": "None"}
 
     run(check())
 
 
-def _at(value: Any, path: str) -> Any:
+def _field_at(value: Any, path: str) -> Any:
     for part in path.split("."):
         value = value[int(part)] if part.isdigit() else value[part]
     return value

@@ -1,4 +1,4 @@
-"""What is said about addresses."""
+"""Errors of endpoint addresses, and warnings about the notation of IP addresses and CIDRs."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from sampan.apiserver.registry.validation import cidr_warnings, ip_warnings, val
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "message"),
     [
         ("10.1.2.3", ""),
         ("2001:db8::1", ""),
@@ -21,8 +21,8 @@ from sampan.apiserver.registry.validation import cidr_warnings, ip_warnings, val
         ("ff02::5", "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
     ],
 )
-def test_addresses_that_no_endpoint_has(text: str, fault: str) -> None:
-    assert [error.detail for error in validate_endpoint_ip(text, "ip")] == ([fault] if fault else [])
+def test_invalid_endpoint_addresses_are_rejected(text: str, message: str) -> None:
+    assert [error.detail for error in validate_endpoint_ip(text, "ip")] == ([message] if message else [])
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_addresses_that_no_endpoint_has(text: str, fault: str) -> None:
         ("fd00:0::1", 'at: IPv6 address "fd00:0::1" should be in RFC 5952 canonical format ("fd00::1")'),
     ],
 )
-def test_addresses_that_are_spelled_oddly(text: str, warning: str) -> None:
+def test_non_canonical_ip_addresses_get_a_warning(text: str, warning: str) -> None:
     assert list(ip_warnings(text, "at")) == ([warning] if warning else [])
 
 
@@ -56,5 +56,5 @@ def test_addresses_that_are_spelled_oddly(text: str, warning: str) -> None:
         ("FD00::/64", 'at: IPv6 CIDR value "FD00::/64" should be in RFC 5952 canonical format ("fd00::/64")'),
     ],
 )
-def test_networks_that_are_spelled_oddly(text: str, warning: str) -> None:
+def test_non_canonical_cidrs_get_a_warning(text: str, warning: str) -> None:
     assert list(cidr_warnings(text, "at")) == ([warning] if warning else [])

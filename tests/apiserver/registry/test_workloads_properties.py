@@ -1,4 +1,4 @@
-"""Random workloads, sensible in part: the server never breaks on them, and what it accepts it keeps as it is."""
+"""Random workloads, valid in part: the server never fails on them, and stores unchanged what it accepts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def template(restart: str = "Always") -> dict[str, Any]:
     return {"metadata": {"labels": LABELS}, "spec": {"restartPolicy": restart, "containers": [CONTAINER]}}
 
 
-RUNS = {"selector": {"matchLabels": LABELS}, "template": template()}
+WORKLOAD_SPEC = {"selector": {"matchLabels": LABELS}, "template": template()}
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}
 KINDS: dict[str, tuple[str, type, dict[str, Any]]] = {
-    "deployments": ("/apis/apps/v1", apps_v1.Deployment, RUNS),
-    "replicasets": ("/apis/apps/v1", apps_v1.ReplicaSet, RUNS),
-    "statefulsets": ("/apis/apps/v1", apps_v1.StatefulSet, RUNS),
-    "daemonsets": ("/apis/apps/v1", apps_v1.DaemonSet, RUNS),
+    "deployments": ("/apis/apps/v1", apps_v1.Deployment, WORKLOAD_SPEC),
+    "replicasets": ("/apis/apps/v1", apps_v1.ReplicaSet, WORKLOAD_SPEC),
+    "statefulsets": ("/apis/apps/v1", apps_v1.StatefulSet, WORKLOAD_SPEC),
+    "daemonsets": ("/apis/apps/v1", apps_v1.DaemonSet, WORKLOAD_SPEC),
     "jobs": ("/apis/batch/v1", batch_v1.Job, {"template": template("Never")}),
     "cronjobs": (
         "/apis/batch/v1",
@@ -51,8 +51,8 @@ KINDS: dict[str, tuple[str, type, dict[str, Any]]] = {
         {"selector": LABELS, "template": template()},
     ),
 }
-"""Path, type, and a spec that is accepted."""
-OF_A_TEST = 60
+"""The path, the type and a valid spec of each kind."""
+MAX_EXAMPLES = 60
 NUMBERS = st.sampled_from([0, 1, -1, 2**31 - 1, -(2**31)])
 TEXTS = st.sampled_from(
     [
@@ -73,56 +73,56 @@ TEXTS = st.sampled_from(
 
 
 @st.composite
-def mixtures(draw: st.DrawFn, kind: type, spec: dict[str, Any]) -> dict[str, Any]:
-    """A whole random object, or a good spec with some random fields, on the surface or deep in the template."""
+def partly_random_objects(draw: st.DrawFn, kind: type, spec: dict[str, Any]) -> dict[str, Any]:
+    """Draw a random object, or a valid spec with random fields at the top level or deep in the template."""
     schema = schemas.of(kind)
     value: dict[str, Any] = draw(values(schema, depth=draw(st.integers(2, 7))))
     random_spec: dict[str, Any] = value.get("spec", {})
-    how = draw(st.sampled_from(("random", "mixed", "deep")))
-    if how == "mixed":
+    mode = draw(st.sampled_from(("random", "mixed", "deep")))
+    if mode == "mixed":
         value["spec"] = {**random_spec, **spec}
-    elif how == "deep":
-        value["spec"] = _joined(spec, random_spec)
-    shaken: dict[str, Any] = _shaken(draw, value) if draw(st.booleans()) else value
-    return {**shaken, "metadata": {"name": "a"}}
+    elif mode == "deep":
+        value["spec"] = _merged(spec, random_spec)
+    value_with_edges: dict[str, Any] = _with_edge_values(draw, value) if draw(st.booleans()) else value
+    return {**value_with_edges, "metadata": {"name": "a"}}
 
 
-def _shaken(draw: st.DrawFn, value: Any) -> Any:
-    """With some leaves replaced by others of their type, at the edges of what there is."""
+def _with_edge_values(draw: st.DrawFn, value: Any) -> Any:
+    """Return the value with some leaves replaced by extreme values of their type."""
     if isinstance(value, dict):
-        return {key: _shaken(draw, part) for key, part in value.items()}
+        return {key: _with_edge_values(draw, part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_shaken(draw, part) for part in value]
+        return [_with_edge_values(draw, part) for part in value]
     if draw(st.integers(0, 4)) or isinstance(value, float) or value is None:
         return value
     return not value if isinstance(value, bool) else draw(NUMBERS if isinstance(value, int) else TEXTS)
 
 
-def _joined(good: Any, other: Any) -> Any:
-    """The good value where both have one, down to the leaves."""
-    if isinstance(good, dict) and isinstance(other, dict):
-        return {**other, **{key: _joined(value, other.get(key)) for key, value in good.items()}}
-    return good
+def _merged(valid: Any, other: Any) -> Any:
+    """Return the union of both values, with the leaves of the valid one where both have them."""
+    if isinstance(valid, dict) and isinstance(other, dict):
+        return {**other, **{key: _merged(value, other.get(key)) for key, value in valid.items()}}
+    return valid
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_random_objects_are_taken_as_they_are_or_refused(name: str) -> None:
+def test_random_objects_are_rejected_or_stored_unchanged(name: str) -> None:
     path, kind, spec = KINDS[name]
     plural = name.partition("-")[0]
 
     async def work(cluster: Cluster) -> None:
         collection = f"{path}/namespaces/ns/{plural}"
-        for value in examples(mixtures(kind, spec)):
+        for value in examples(partly_random_objects(kind, spec)):
             reply = await cluster.send("POST", collection, value)
             assert reply.code in (201, 400, 422), (value, reply.json)
             if reply.code == 201:
-                await _stays(cluster, f"{collection}/a", reply.json)
+                await _assert_unchanged_by_put(cluster, f"{collection}/a", reply.json)
                 await cluster.send("DELETE", f"{collection}/a?propagationPolicy=Background")
 
     in_cluster(work)
 
 
-async def _stays(cluster: Cluster, path: str, created: dict[str, Any]) -> None:
+async def _assert_unchanged_by_put(cluster: Cluster, path: str, created: dict[str, Any]) -> None:
     again = await cluster.send("PUT", path, created)
     assert again.code == 200, (created, again.json)
     assert again.json == created
@@ -131,14 +131,14 @@ async def _stays(cluster: Cluster, path: str, created: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_random_changes_are_taken_as_they_are_or_refused(name: str) -> None:
+def test_random_updates_are_accepted_or_rejected_as_client_errors(name: str) -> None:
     path, kind, spec = KINDS[name]
     plural = name.partition("-")[0]
 
     async def work(cluster: Cluster) -> None:
         collection = f"{path}/namespaces/ns/{plural}"
         await cluster.make(collection, {"metadata": {"name": "a"}, "spec": spec})
-        for value in examples(mixtures(kind, spec)):
+        for value in examples(partly_random_objects(kind, spec)):
             present = (await cluster.send("GET", f"{collection}/a")).json
             changed = {**value, "metadata": present["metadata"]}
             for part in ("", "/status"):
@@ -149,11 +149,15 @@ def test_random_changes_are_taken_as_they_are_or_refused(name: str) -> None:
 
 
 def examples(strategy: st.SearchStrategy[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Values of one run; the server is asynchronous, so that it cannot be asked from inside of hypothesis."""
+    """Return the values of one run; the server is asynchronous, so a test of hypothesis cannot call it."""
     examples_: list[dict[str, Any]] = []
 
     @settings(
-        max_examples=OF_A_TEST, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=MAX_EXAMPLES,
+        database=None,
+        derandomize=True,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
     )
     @given(strategy)
     def collect(value: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Request bodies: every accepted form, and what is said of those that are no object of the kind."""
+"""Decoding of request bodies: media types, field validation, and errors."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def _read(
     return bodies.read_object(call, codec, validation), call.warnings
 
 
-def _refused(body: bytes, media: str = JSON, *, validation: str = "Warn", codec: ResourceCodec = MAPS) -> str:
-    with pytest.raises(errors.BadRequest) as refused:
+def _rejection(body: bytes, media: str = JSON, *, validation: str = "Warn", codec: ResourceCodec = MAPS) -> str:
+    with pytest.raises(errors.BadRequest) as rejected:
         _read(body, media, validation=validation, codec=codec)
-    return refused.value.message
+    return rejected.value.message
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def _refused(body: bytes, media: str = JSON, *, validation: str = "Warn", codec:
         (f"{YAML}; charset=utf-8", b"kind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n---\nmore: 1\n"),
         (PROTOBUF, protobuf.encode(MAP)),
     ],
-    ids=["json", "no type", "no kind", "empty kind", "null kind", "yaml", "yaml documents", "protobuf"],
+    ids=["json", "no content type", "no kind", "empty kind", "null kind", "yaml", "yaml documents", "protobuf"],
 )
 def test_a_body_is_read_in_every_media_type(media: str, body: bytes) -> None:
     obj, warnings = _read(body, media)
@@ -77,7 +77,7 @@ def test_a_body_is_read_in_every_media_type(media: str, body: bytes) -> None:
     assert warnings == []
 
 
-def test_other_forms_are_refused() -> None:
+def test_unsupported_media_types_are_rejected() -> None:
     for media in ("text/plain", "application/cbor", "nonsense"):
         with pytest.raises(errors.UnsupportedMediaType, match="accepted media types include: application/json"):
             bodies.media_type(_call(b"{}", media))
@@ -124,40 +124,40 @@ def test_other_forms_are_refused() -> None:
             '({"apiVersion":"a/b/c"})',
         ),
     ],
-    ids=["another kind", "no kind", "a wrong type", "nothing", "no JSON", "a list", "no version"],
+    ids=["another kind", "unknown kind", "wrong field type", "empty", "malformed JSON", "list", "invalid version"],
 )
-def test_what_is_no_object_of_the_kind(body: bytes, message: str) -> None:
-    assert _refused(body) == message
+def test_malformed_bodies_and_bodies_of_other_kinds_are_rejected(body: bytes, message: str) -> None:
+    assert _rejection(body) == message
 
 
-def test_unknown_and_repeated_fields() -> None:
+def test_unknown_and_duplicate_fields_follow_field_validation() -> None:
     body = b'{"metadata":{"name":"a","of":1},"data":{"k":"v"},"data":{"k":"w"}}'
     expected = ['unknown field "metadata.of"', 'duplicate field "data"']
     obj, warnings = _read(body)
     assert (obj.data, warnings) == ({"k": "w"}, expected)
     assert _read(body, validation="Ignore")[1] == []
     subject = 'ConfigMap in version "v1" cannot be handled as a ConfigMap'
-    assert _refused(body, validation="Strict") == f"{subject}: strict decoding error: {', '.join(expected)}"
+    assert _rejection(body, validation="Strict") == f"{subject}: strict decoding error: {', '.join(expected)}"
 
 
-def test_keys_that_yaml_has_twice_are_one_error_and_many_warnings() -> None:
+def test_duplicate_yaml_keys_are_one_error_or_several_warnings() -> None:
     body = b"metadata: {name: a, of: 1}\ndata: {k: v}\ndata: {k: w}\ndata: {k: x}\n"
     lines = ['line 3: key "data" already set in map', 'line 4: key "data" already set in map']
     obj, warnings = _read(body, YAML)
     assert (obj.data, warnings) == ({"k": "x"}, [*lines, 'unknown field "metadata.of"'])
     expected = "yaml: unmarshal errors:\n" + "\n".join(f"  {line}" for line in lines)
-    message = _refused(body, YAML, validation="Strict")
+    message = _rejection(body, YAML, validation="Strict")
     assert message.endswith(f'strict decoding error: {expected}, unknown field "metadata.of"')
 
 
-def test_custom_objects_are_pruned_and_completed() -> None:
+def test_custom_objects_are_pruned_and_defaulted() -> None:
     body = b'{"kind":"Gadget","apiVersion":"example.com/v1","metadata":{"name":"g"},"spec":{"weight":1},"more":2}'
     obj, warnings = _read(body, codec=GADGETS)
     assert obj.content == {"spec": {"size": 3}}
     assert warnings == ['unknown field "more"', 'unknown field "spec.weight"']
 
 
-def test_custom_objects_without_metadata_have_an_empty_one() -> None:
+def test_null_metadata_of_custom_objects_becomes_empty() -> None:
     obj, _ = _read(b'{"kind":"Gadget","apiVersion":"example.com/v1","metadata":null}', codec=GADGETS)
     assert obj.metadata.name == ""
 
@@ -167,10 +167,10 @@ def test_custom_objects_without_metadata_have_an_empty_one() -> None:
     [
         (b"{}", {}),
         (b'{"kind":"DeleteOptions","apiVersion":"any/v9","gracePeriodSeconds":3}', {"gracePeriodSeconds": 3}),
-        (b'{"preconditions":{"uid":"u"},"unheard":1}', {"preconditions": {"uid": "u"}}),
+        (b'{"preconditions":{"uid":"u"},"unknown":1}', {"preconditions": {"uid": "u"}}),
     ],
 )
-def test_delete_options(body: bytes, expected: dict[str, Any]) -> None:
+def test_delete_options_are_read(body: bytes, expected: dict[str, Any]) -> None:
     value = bodies.read_delete_options(_call(body))
     assert {key: part for key, part in value.items() if key not in ("kind", "apiVersion")} == expected
 
@@ -178,7 +178,7 @@ def test_delete_options(body: bytes, expected: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "body", [b"{", b"[]", b'{"kind":"Pod","apiVersion":"v1"}', b'{"gracePeriodSeconds":"3"}', b'{"kind":5}']
 )
-def test_bodies_that_are_no_delete_options(body: bytes) -> None:
+def test_invalid_delete_options_are_rejected(body: bytes) -> None:
     with pytest.raises(errors.BadRequest):
         bodies.read_delete_options(_call(body))
 

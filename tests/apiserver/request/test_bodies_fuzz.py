@@ -1,4 +1,4 @@
-"""Random bodies of every form: none raises anything but an API error, and none under 100 kB costs more than half a
+"""Random bodies of every media type: only API errors are raised, and no body under 100 kB costs more than half a
 second of CPU time or 100 MB of memory."""
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ JSON_TOKENS = (
 )
 
 
-def tokens(of: tuple[bytes, ...], most: int = 12) -> st.SearchStrategy[bytes]:
-    return st.lists(st.sampled_from(of), max_size=most).map(b"".join)
+def tokens(choices: tuple[bytes, ...], max_size: int = 12) -> st.SearchStrategy[bytes]:
+    return st.lists(st.sampled_from(choices), max_size=max_size).map(b"".join)
 
 
-def texts(of: tuple[bytes, ...]) -> st.SearchStrategy[bytes]:
-    return tokens(of, 60) | st.binary(max_size=200)
+def texts(choices: tuple[bytes, ...]) -> st.SearchStrategy[bytes]:
+    return tokens(choices, 60) | st.binary(max_size=200)
 
 
 @st.composite
-def long_texts(draw: st.DrawFn, of: tuple[bytes, ...]) -> bytes:
-    """A text of nearly 100 kB that repeats something: what is quadratic, or worse, shows."""
-    head, unit, tail = draw(tokens(of)), draw(tokens(of, 4).filter(bool)), draw(tokens(of))
+def long_texts(draw: st.DrawFn, choices: tuple[bytes, ...]) -> bytes:
+    """Draw a text of nearly 100 kB that repeats a unit, so that quadratic costs show."""
+    head, unit, tail = draw(tokens(choices)), draw(tokens(choices, 4).filter(bool)), draw(tokens(choices))
     return head + unit * max((fuzzing.MOST_BYTES - len(head) - len(tail)) // len(unit), 0) + tail
 
 
 @st.composite
 def messages(draw: st.DrawFn) -> bytes:
-    """An object in protobuf, some of its bytes changed, repeated or missing."""
+    """Draw an object in protobuf with some bytes changed, repeated or missing."""
     kind = draw(st.sampled_from(["Pod", "ConfigMap"]))
     schema = schemas.of(Pod if kind == "Pod" else ConfigMap)
     value: dict[str, Any] = draw(values(schema, depth=3))
@@ -75,7 +75,7 @@ def messages(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=300)
 @given(body=texts(YAML_TOKENS) | texts(JSON_TOKENS) | messages(), media=MEDIA, validation=VALIDATION)
-def test_any_body_is_read_or_refused(body: bytes, media: str, validation: str) -> None:
+def test_any_body_is_read_or_rejected_with_an_api_error(body: bytes, media: str, validation: str) -> None:
     fuzzing.read(body, media, validation)
 
 
@@ -101,7 +101,7 @@ LONG_MESSAGES = {
 
 
 @pytest.mark.parametrize("name", LONG_MESSAGES)
-def test_long_protobuf_costs_little(name: str) -> None:
+def test_long_protobuf_costs_little_cpu_time_and_memory(name: str) -> None:
     body = LONG_MESSAGES[name]
     assert fuzzing.longest_cpu_s(body, PROTOBUF) < fuzzing.MOST_CPU_S
     assert fuzzing.peak_memory(body, PROTOBUF) < fuzzing.MOST_MEMORY
@@ -114,7 +114,7 @@ def test_long_bodies_take_little_memory(body: bytes, media: str) -> None:
 
 
 @pytest.mark.parametrize("tail", [b"*a", b"*b", b"<<: *a"])
-def test_aliases_take_little_memory(tail: bytes) -> None:
+def test_yaml_aliases_cost_little_cpu_time_and_memory(tail: bytes) -> None:
     head = b"x: &a {%b}\ny: &b %b\nz:\n" % (b",".join(b"k%d: v" % n for n in range(2000)), b"s" * 50_000)
     lines = b"".join(b"- %b\n" % (b"{%b}" % tail if b"<<" in tail else tail) for _ in range(2000))
     assert fuzzing.peak_memory(head + lines, YAML) < fuzzing.MOST_MEMORY

@@ -1,4 +1,4 @@
-"""What Accept headers mean."""
+"""Negotiation of the output format by the Accept header."""
 
 import pytest
 
@@ -21,7 +21,7 @@ KUBECTL = f"{TABLE_V1},application/json;as=Table;v=v1beta1;g=meta.k8s.io,applica
 
 
 @pytest.mark.parametrize(
-    ("accept", "form"),
+    ("accept", "output_format"),
     [
         ("", PLAIN),
         ("application/json", PLAIN),
@@ -50,8 +50,8 @@ KUBECTL = f"{TABLE_V1},application/json;as=Table;v=v1beta1;g=meta.k8s.io,applica
         ),
     ],
 )
-def test_the_accept_header_selects_the_format(accept: str, form: OutputFormat) -> None:
-    assert negotiation.negotiate(accept) == form
+def test_the_accept_header_selects_the_format(accept: str, output_format: OutputFormat) -> None:
+    assert negotiation.negotiate(accept) == output_format
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_an_unknown_media_type_is_not_acceptable(accept: str) -> None:
         ("*", False),
     ],
 )
-def test_the_router_wants_full_names(accept: str, is_routed: bool) -> None:
+def test_router_requires_a_full_media_type_or_the_full_wildcard(accept: str, is_routed: bool) -> None:
     if is_routed:
         negotiation.routes(accept, STREAM_MEDIA_TYPES)
         return
@@ -95,7 +95,7 @@ def test_the_router_wants_full_names(accept: str, is_routed: bool) -> None:
     assert str(caught.value) == f"406: Not Acceptable\n\nAvailable representations: {', '.join(STREAM_MEDIA_TYPES)}"
 
 
-def test_custom_objects_have_no_protobuf_form_but_their_metadata_has() -> None:
+def test_protobuf_of_custom_objects_is_acceptable_only_for_metadata() -> None:
     assert negotiation.negotiate(f"{PROTOBUF},{JSON}", is_custom=True) == PLAIN
     with pytest.raises(errors.NotAcceptable):
         negotiation.negotiate(PROTOBUF, is_custom=True)
@@ -106,11 +106,11 @@ def test_custom_objects_have_no_protobuf_form_but_their_metadata_has() -> None:
 @pytest.mark.parametrize(
     ("accept", "media"), [("", JSON), ("text/html", JSON), (TABLE_V1, JSON), (f"{TABLE_V1},{YAML}", YAML), (YAML, YAML)]
 )
-def test_errors_are_never_converted(accept: str, media: str) -> None:
+def test_errors_are_never_converted_to_tables(accept: str, media: str) -> None:
     assert negotiation.form_of_error(accept) == OutputFormat(media)
 
 
-def test_plain_answers_are_not_converted() -> None:
+def test_plain_responses_are_not_converted_to_tables() -> None:
     assert negotiation.negotiate_plain(KUBECTL) == PLAIN
     with pytest.raises(errors.NotAcceptable):
         negotiation.negotiate_plain(TABLE_V1, OBJECT_MEDIA_TYPES)

@@ -1,4 +1,4 @@
-"""Options of requests, as the real server checks them."""
+"""Options of requests, validated as by kube-apiserver."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ from sampan.machinery import errors
         ("dryRun=All&dryRun=All", options.WriteOptions(dry_run=True)),
         ("fieldManager=me&fieldValidation=Strict", options.WriteOptions(field_manager="me", field_validation="Strict")),
         ("fieldValidation=", options.WriteOptions()),
-        ("unheard=of", options.WriteOptions()),
+        ("unknown=option", options.WriteOptions()),
     ],
 )
-def test_options_of_writes(query: str, parsed: options.WriteOptions) -> None:
+def test_write_options_are_parsed(query: str, parsed: options.WriteOptions) -> None:
     for kind in ("CreateOptions", "UpdateOptions", "PatchOptions"):
         assert options.write_options(kind, Query(query)) == parsed
 
@@ -39,10 +39,10 @@ def test_options_of_writes(query: str, parsed: options.WriteOptions) -> None:
         ),
     ],
 )
-def test_errors_of_options(query: str, fault: str) -> None:
-    with pytest.raises(errors.Invalid) as refused:
+def test_invalid_write_options_are_rejected(query: str, fault: str) -> None:
+    with pytest.raises(errors.Invalid) as rejected:
         options.write_options("CreateOptions", Query(query))
-    assert refused.value.message == f'CreateOptions.meta.k8s.io "" is invalid: {fault}'
+    assert rejected.value.message == f'CreateOptions.meta.k8s.io "" is invalid: {fault}'
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def test_errors_of_options(query: str, fault: str) -> None:
         ("force=true", False, "force: Forbidden: may not be specified for non-apply patch"),
     ],
 )
-def test_options_of_patches(query: str, is_apply: bool, fault: str) -> None:
-    with pytest.raises(errors.Invalid) as refused:
+def test_invalid_patch_options_are_rejected(query: str, is_apply: bool, fault: str) -> None:
+    with pytest.raises(errors.Invalid) as rejected:
         options.write_options("PatchOptions", Query(query), is_apply=is_apply)
-    assert refused.value.message.endswith(fault)
+    assert rejected.value.message.endswith(fault)
 
 
-def test_apply_may_be_forced() -> None:
+def test_force_option_of_apply_is_parsed() -> None:
     parsed = options.write_options("PatchOptions", Query("fieldManager=me&force=maybe"), is_apply=True)
     assert (parsed.field_manager, parsed.force) == ("me", True)
 
@@ -74,7 +74,7 @@ def test_apply_may_be_forced() -> None:
         ("orphanDependents=false", {"orphan_dependents": False}),
     ],
 )
-def test_options_of_deletions(query: str, expected: dict[str, Any]) -> None:
+def test_delete_options_are_parsed(query: str, expected: dict[str, Any]) -> None:
     assert options.delete_options_of_query(Query(query)) == DeleteOptions(**expected)
 
 
@@ -92,12 +92,12 @@ def test_options_of_deletions(query: str, expected: dict[str, Any]) -> None:
         ({"dryRun": ["No"]}, 'dryRun: Unsupported value: ["No"]: supported values: "All"'),
     ],
 )
-def test_errors_of_deletions(value: dict[str, Any], fault: str) -> None:
-    with pytest.raises(errors.Invalid) as refused:
+def test_invalid_delete_options_are_rejected(value: dict[str, Any], fault: str) -> None:
+    with pytest.raises(errors.Invalid) as rejected:
         options.checked_delete_options(value)
-    assert refused.value.message == f'DeleteOptions.meta.k8s.io "" is invalid: {fault}'
+    assert rejected.value.message == f'DeleteOptions.meta.k8s.io "" is invalid: {fault}'
 
 
-def test_a_grace_is_a_number() -> None:
+def test_non_numeric_grace_period_is_a_bad_request() -> None:
     with pytest.raises(errors.BadRequest, match=r'strconv\.ParseInt: parsing "soon": invalid syntax'):
         options.delete_options_of_query(Query("gracePeriodSeconds=soon"))

@@ -1,4 +1,4 @@
-"""Patches as the server takes them: their kinds, their faults and what field validation says of them."""
+"""Patches: patch types, errors, and field validation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _apply(
     try:
         return patch.apply(current), warnings
     finally:
-        assert json.encode(current) == before, "what is stored is not touched"
+        assert json.encode(current) == before, "the stored object is not changed"
 
 
 def _call(media: str, query: str = "") -> Call:
@@ -61,30 +61,30 @@ def test_the_media_type_selects_the_patch_type(media: str) -> None:
 @pytest.mark.parametrize(
     "media", ["", "application/json", "Application/JSON-Patch+json", "text/plain", "application/apply-patch+cbor"]
 )
-def test_other_bodies_are_no_patches(media: str) -> None:
+def test_unsupported_patch_media_types_are_rejected(media: str) -> None:
     with pytest.raises(errors.UnsupportedMediaType):
         patches.patch_type(_call(media), is_custom=False)
 
 
-def test_custom_objects_take_no_strategic_patches() -> None:
+def test_strategic_merge_patch_of_custom_objects_is_rejected() -> None:
     with pytest.raises(errors.UnsupportedMediaType):
         patches.patch_type(_call(STRATEGIC_PATCH), is_custom=True)
 
 
-def test_options_are_checked_with_the_patch() -> None:
+def test_patch_options_are_validated_for_the_patch_type() -> None:
     with pytest.raises(errors.Invalid, match="fieldManager: Required value: is required for apply patch"):
         patches.read(_call(patches.APPLY_YAML), PODS)
     with pytest.raises(errors.Invalid, match="force: Forbidden: may not be specified for non-apply patch"):
         patches.read(_call(MERGE_PATCH, "force=true"), PODS)
 
 
-def test_each_kind_changes_the_object() -> None:
+def test_each_patch_type_changes_the_object() -> None:
     merged, _ = _apply(MERGE_PATCH, {"spec": {"containers": [{"name": "d", "image": "j"}]}})
     assert [container.name for container in merged.spec.containers] == ["d"]
-    directed, _ = _apply(STRATEGIC_PATCH, {"spec": {"containers": [{"name": "d", "image": "j"}]}})
-    assert [container.name for container in directed.spec.containers] == ["d", "c"]
-    stepped, _ = _apply(JSON_PATCH, [{"op": "replace", "path": "/spec/containers/0/image", "value": "k"}])
-    assert stepped.spec.containers[0].image == "k"
+    strategic, _ = _apply(STRATEGIC_PATCH, {"spec": {"containers": [{"name": "d", "image": "j"}]}})
+    assert [container.name for container in strategic.spec.containers] == ["d", "c"]
+    json_patched, _ = _apply(JSON_PATCH, [{"op": "replace", "path": "/spec/containers/0/image", "value": "k"}])
+    assert json_patched.spec.containers[0].image == "k"
     custom, _ = _apply(MERGE_PATCH, {"spec": {"size": 2}}, codec=GADGETS)
     assert custom.content == {"spec": {"size": 2}}
 
@@ -102,10 +102,10 @@ def test_each_kind_changes_the_object() -> None:
         (MERGE_PATCH, b"[" * 2000 + b"]" * 2000, "error decoding patch: exceeded max depth"),
     ],
 )
-def test_malformed_patches(media: str, body: bytes, start: str) -> None:
-    with pytest.raises(errors.BadRequest) as refused:
+def test_malformed_patches_are_rejected(media: str, body: bytes, start: str) -> None:
+    with pytest.raises(errors.BadRequest) as rejected:
         _apply(media, body)
-    assert refused.value.message.startswith(start)
+    assert rejected.value.message.startswith(start)
 
 
 @pytest.mark.parametrize(
@@ -133,19 +133,19 @@ def test_malformed_patches(media: str, body: bytes, start: str) -> None:
         (JSON_PATCH, [{"op": "replace", "path": "", "value": []}], "[]", "couldn't get version/kind; json parse error"),
     ],
 )
-def test_results_that_are_no_objects(media: str, body: Any, shown: str, why: str) -> None:
-    with pytest.raises(errors.Invalid) as refused:
+def test_patches_with_invalid_results_are_rejected(media: str, body: Any, shown: str, why: str) -> None:
+    with pytest.raises(errors.Invalid) as rejected:
         _apply(media, body)
     why = why.replace('\\"', '"')
-    assert refused.value.message.startswith(f' "" is invalid: patch: Invalid value: "{shown}')
-    assert f'": {why}' in refused.value.message
-    assert refused.value.details.keys() == {"causes"}
+    assert rejected.value.message.startswith(f' "" is invalid: patch: Invalid value: "{shown}')
+    assert f'": {why}' in rejected.value.message
+    assert rejected.value.details.keys() == {"causes"}
 
 
 @pytest.mark.parametrize(
     "value", [{"kind": 5}, {"apiVersion": []}, {"metadata": 5}, {"metadata": {"labels": {"a": 1}}}]
 )
-def test_custom_results_that_are_no_objects(value: dict[str, Any]) -> None:
+def test_patches_of_custom_objects_with_invalid_results_are_rejected(value: dict[str, Any]) -> None:
     with pytest.raises(errors.Invalid, match=r'^ "" is invalid: patch: Invalid value: '):
         _apply(MERGE_PATCH, value, codec=GADGETS)
 
@@ -155,18 +155,18 @@ WARNINGS = ['unknown field "metadata.of"', 'unknown field "spec.containers[0].co
 
 
 @pytest.mark.parametrize("media", [MERGE_PATCH, STRATEGIC_PATCH])
-def test_unknown_fields(media: str) -> None:
+def test_unknown_fields_follow_field_validation(media: str) -> None:
     assert _apply(media, UNKNOWN)[1] == WARNINGS
     assert _apply(media, UNKNOWN, validation="Ignore")[1] == []
-    with pytest.raises(errors.Invalid) as refused:
+    with pytest.raises(errors.Invalid) as rejected:
         _apply(media, UNKNOWN, validation="Strict")
-    assert refused.value.message.endswith(f"strict decoding error: {', '.join(WARNINGS)}")
+    assert rejected.value.message.endswith(f"strict decoding error: {', '.join(WARNINGS)}")
     if media == STRATEGIC_PATCH:
         shown = "map[metadata:map[of:1] spec:map[containers:[map[colour:1 image:i name:c]]]]"
-        assert f'patch: Invalid value: "{shown}"' in refused.value.message
+        assert f'patch: Invalid value: "{shown}"' in rejected.value.message
 
 
-def test_unknown_fields_of_custom_objects() -> None:
+def test_unknown_fields_of_custom_objects_are_pruned_with_a_warning() -> None:
     patched, warnings = _apply(MERGE_PATCH, {"spec": {"size": 2, "weight": 3}, "other": 1}, codec=GADGETS)
     assert (patched.content, warnings) == (
         {"spec": {"size": 2}},
@@ -174,7 +174,7 @@ def test_unknown_fields_of_custom_objects() -> None:
     )
 
 
-def test_repeated_and_unknown_parts_of_the_patch_come_first() -> None:
+def test_warnings_about_the_patch_precede_warnings_about_the_result() -> None:
     body = b'{"metadata":{"of":1},"metadata":{"of":2}}'
     assert _apply(MERGE_PATCH, body)[1] == ['duplicate field "metadata"', 'unknown field "metadata.of"']
     operations = b'[{"op":"add","op":"add","path":"/metadata/of","value":1,"why":2}]'
@@ -185,7 +185,7 @@ def test_repeated_and_unknown_parts_of_the_patch_come_first() -> None:
     ]
 
 
-def test_a_patch_can_be_applied_again() -> None:
+def test_patch_can_be_applied_to_several_objects() -> None:
     patch = patches.Patch(
         media=MERGE_PATCH, body=b'{"metadata":{"labels":{"m":"2"}}}', codec=PODS, validation="Warn", warn=print
     )

@@ -1,4 +1,4 @@
-"""Answers in every form."""
+"""Rendering of responses in every output format."""
 
 import gzip
 import zlib
@@ -11,7 +11,7 @@ import yaml
 from sampan.api.codec import protobuf
 from sampan.apiserver.response.renderer import gzipped, wants_gzip
 from sampan.machinery import errors
-from tests.apiserver.in_process_server import Asking, asking, run
+from tests.apiserver.in_process_server import InProcessClient, in_process_client, run
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 CONFIGMAPS = "/api/v1/namespaces/a/configmaps"
@@ -19,29 +19,29 @@ HPAS = "/apis/autoscaling/{}/namespaces/a/horizontalpodautoscalers"
 PARTIAL = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
 
 
-async def _some(ask: Asking, count: int = 3, size: int = 10) -> None:
+async def _create_configmaps(client: InProcessClient, count: int = 3, size: int = 10) -> None:
     for number in range(count):
-        await ask.create(CONFIGMAPS, {"metadata": {"name": f"c{number}"}, "data": {"k": "v" * size}})
+        await client.create(CONFIGMAPS, {"metadata": {"name": f"c{number}"}, "data": {"k": "v" * size}})
 
 
-def test_bytes_go_through() -> None:
+def test_json_response_contains_the_stored_bytes() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _some(ask)
-            item = ask.registry.open_store(_configmaps(ask)).cacher.peek("a", "c0")
+        async with in_process_client() as client:
+            await _create_configmaps(client)
+            item = client.registry.open_store(_configmaps(client)).cacher.peek("a", "c0")
             assert item is not None
-            reply = await ask.get(f"{CONFIGMAPS}/c0")
+            reply = await client.get(f"{CONFIGMAPS}/c0")
             assert (reply.content_type, reply.body) == (JSON, item.raw + b"\n")
-            many = await ask.get(CONFIGMAPS)
-            assert many.body.startswith(b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"')
-            assert many.body.endswith(b"]}\n")
-            assert item.body in many.body
+            listed = await client.get(CONFIGMAPS)
+            assert listed.body.startswith(b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"')
+            assert listed.body.endswith(b"]}\n")
+            assert item.body in listed.body
 
     run(check())
 
 
-def _configmaps(ask: Asking) -> Any:
-    return ask.registry.scheme.resource("", "v1", "configmaps")
+def _configmaps(client: InProcessClient) -> Any:
+    return client.registry.scheme.resource("", "v1", "configmaps")
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def _configmaps(ask: Asking) -> Any:
         ("?pretty=maybe", "curl/8.0", False),
     ],
 )
-def test_text_for_people(query: str, agent: str, is_pretty: bool) -> None:
+def test_json_is_indented_for_browsers_and_by_the_pretty_parameter(query: str, agent: str, is_pretty: bool) -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _some(ask)
+        async with in_process_client() as client:
+            await _create_configmaps(client)
             for path in (
                 f"{CONFIGMAPS}/c0",
                 CONFIGMAPS,
@@ -70,58 +70,60 @@ def test_text_for_people(query: str, agent: str, is_pretty: bool) -> None:
                 f"{CONFIGMAPS}?labelSelector=x",
             ):
                 target = path + (query.replace("?", "&") if "?" in path else query)
-                reply = await ask.get(target, user_agent=agent)
+                reply = await client.get(target, user_agent=agent)
                 shown = msgspec.json.format(reply.body, indent=2)
                 assert reply.body == (shown if is_pretty else msgspec.json.format(reply.body, indent=-1) + b"\n")
 
     run(check())
 
 
-def test_yaml_says_the_same() -> None:
+def test_yaml_response_equals_json() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _some(ask)
+        async with in_process_client() as client:
+            await _create_configmaps(client)
             for path in (f"{CONFIGMAPS}/c0", CONFIGMAPS, f"{CONFIGMAPS}/none", "/apis/apps"):
-                shown = await ask.get(path, accept=YAML)
+                shown = await client.get(path, accept=YAML)
                 assert shown.content_type == YAML
-                assert yaml.safe_load(shown.body) == (await ask.get(path)).json
+                assert yaml.safe_load(shown.body) == (await client.get(path)).json
 
     run(check())
 
 
-def test_protobuf_says_the_same() -> None:
+def test_protobuf_response_equals_json() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _some(ask)
+        async with in_process_client() as client:
+            await _create_configmaps(client)
             for path in (f"{CONFIGMAPS}/c0", CONFIGMAPS, f"{CONFIGMAPS}?limit=2", f"{CONFIGMAPS}/none"):
-                for _ in range(2):  # the second time from what was kept
-                    shown = await ask.get(path, accept=PROTOBUF)
+                for _ in range(2):  # the second time from the cache
+                    shown = await client.get(path, accept=PROTOBUF)
                     assert shown.content_type == PROTOBUF
-                    assert _without_titles(protobuf.decode(shown.body)) == _without_titles((await ask.get(path)).json)
+                    assert _without_continue(protobuf.decode(shown.body)) == _without_continue(
+                        (await client.get(path)).json
+                    )
 
     run(check())
 
 
-def _without_titles(value: dict[str, Any]) -> dict[str, Any]:
-    value.get("metadata", {}).pop("continue", None)  # which holds where the page began
+def _without_continue(value: dict[str, Any]) -> dict[str, Any]:
+    value.get("metadata", {}).pop("continue", None)  # The token contains the start of the page.
     return value
 
 
-def test_metadata_alone() -> None:
+def test_partial_object_metadata() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _some(ask)
-            whole = (await ask.get(f"{CONFIGMAPS}/c0")).json
-            document = (await ask.get(f"{CONFIGMAPS}/c0", accept=PARTIAL.format(""))).json
-            title = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-            assert document == {**title, "metadata": whole["metadata"]}
-            many = (await ask.get(f"{CONFIGMAPS}?limit=1", accept=PARTIAL.format("List"))).json
-            assert many["items"] == [document]
-            assert many["metadata"]["remainingItemCount"] == 2
-            none = (await ask.get(f"{CONFIGMAPS}?labelSelector=x", accept=PARTIAL.format("List"))).json
+        async with in_process_client() as client:
+            await _create_configmaps(client)
+            whole = (await client.get(f"{CONFIGMAPS}/c0")).json
+            document = (await client.get(f"{CONFIGMAPS}/c0", accept=PARTIAL.format(""))).json
+            header = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+            assert document == {**header, "metadata": whole["metadata"]}
+            listed = (await client.get(f"{CONFIGMAPS}?limit=1", accept=PARTIAL.format("List"))).json
+            assert listed["items"] == [document]
+            assert listed["metadata"]["remainingItemCount"] == 2
+            none = (await client.get(f"{CONFIGMAPS}?labelSelector=x", accept=PARTIAL.format("List"))).json
             assert none["items"] is None
             as_protobuf = PARTIAL.format("List").replace("json", "vnd.kubernetes.protobuf")
-            message = await ask.get(f"{CONFIGMAPS}?limit=1", accept=as_protobuf)
+            message = await client.get(f"{CONFIGMAPS}?limit=1", accept=as_protobuf)
             assert protobuf.decode(message.body)["items"][0]["metadata"] == document["metadata"]
 
     run(check())
@@ -142,34 +144,36 @@ def test_metadata_alone() -> None:
         ),
     ],
 )
-def test_metadata_in_the_wrong_number(path: str, form: str, message: str) -> None:
+def test_partial_object_metadata_of_a_list_or_an_object_is_not_interchangeable(
+    path: str, form: str, message: str
+) -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _some(ask, 1)
-            reply = await ask.get(path, accept=PARTIAL.format(form))
+        async with in_process_client() as client:
+            await _create_configmaps(client, 1)
+            reply = await client.get(path, accept=PARTIAL.format(form))
             assert (reply.code, reply.json["reason"], reply.json["message"]) == (406, "NotAcceptable", message)
 
     run(check())
 
 
-def test_lists_in_another_version_than_the_stored_one() -> None:
+def test_lists_are_converted_to_the_requested_version() -> None:
     async def check() -> None:
-        async with asking() as ask:
+        async with in_process_client() as client:
             target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
             utilization = {"type": "Utilization", "averageUtilization": 60}
             metric = {"type": "Resource", "resource": {"name": "cpu", "target": utilization}}
             spec = {"maxReplicas": 3, "scaleTargetRef": target, "metrics": [metric]}
-            await ask.create(HPAS.format("v2"), {"metadata": {"name": "h"}, "spec": spec})
-            document = (await ask.get(HPAS.format("v1"))).json
+            await client.create(HPAS.format("v2"), {"metadata": {"name": "h"}, "spec": spec})
+            document = (await client.get(HPAS.format("v1"))).json
             assert (document["kind"], document["apiVersion"]) == ("HorizontalPodAutoscalerList", "autoscaling/v1")
             (item,) = document["items"]
             assert "kind" not in item
             assert item["spec"]["targetCPUUtilizationPercentage"] == 60
-            message = await ask.get(HPAS.format("v1"), accept=PROTOBUF)
+            message = await client.get(HPAS.format("v1"), accept=PROTOBUF)
             assert protobuf.decode(message.body)["items"][0]["spec"] == item["spec"]
-            pretty = await ask.get(HPAS.format("v1") + "?pretty=true")
+            pretty = await client.get(HPAS.format("v1") + "?pretty=true")
             assert pretty.json == document
-            _, frames = await ask.watch(HPAS.format("v1") + "?watch=true&resourceVersion=0", 1)
+            _, frames = await client.watch(HPAS.format("v1") + "?watch=true&resourceVersion=0", 1)
             event = msgspec.json.decode(frames)
             assert event["object"]["apiVersion"] == "autoscaling/v1"
             assert event["object"]["spec"] == item["spec"]
@@ -177,40 +181,42 @@ def test_lists_in_another_version_than_the_stored_one() -> None:
     run(check())
 
 
-def test_large_answers_are_packed_for_those_who_want_it() -> None:
+def test_large_responses_are_gzipped_if_the_client_accepts_gzip() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _some(ask, 6, 100_000)
-            plain = await ask.get(CONFIGMAPS)
+        async with in_process_client() as client:
+            await _create_configmaps(client, 6, 100_000)
+            plain = await client.get(CONFIGMAPS)
             assert "Content-Encoding" not in plain.headers
-            for encoding, is_packed in (("gzip", True), ("deflate, gzip", True), ("gzip;q=0.5", False), ("br", False)):
-                reply = await ask.get(CONFIGMAPS, accept_encoding=encoding)
-                assert ("Content-Encoding" in reply.headers) is is_packed
+            for encoding, is_gzipped in (("gzip", True), ("deflate, gzip", True), ("gzip;q=0.5", False), ("br", False)):
+                reply = await client.get(CONFIGMAPS, accept_encoding=encoding)
+                assert ("Content-Encoding" in reply.headers) is is_gzipped
                 assert reply.body == plain.body
-            packed = await ask.get(CONFIGMAPS, accept_encoding="gzip")
-            assert packed.headers["Vary"] == "Accept-Encoding"
-            small = await ask.get(f"{CONFIGMAPS}/c0", accept_encoding="gzip")
+            gzipped_reply = await client.get(CONFIGMAPS, accept_encoding="gzip")
+            assert gzipped_reply.headers["Vary"] == "Accept-Encoding"
+            small = await client.get(f"{CONFIGMAPS}/c0", accept_encoding="gzip")
             assert "Content-Encoding" not in small.headers
 
     run(check())
 
 
-def test_gzip_in_pieces() -> None:
-    pieces = [b"a" * 70_000, b"", b"b" * 10]
+def test_chunks_are_gzipped_as_one_stream() -> None:
+    chunks = [b"a" * 70_000, b"", b"b" * 10]
 
     async def compress() -> bytes:
-        return b"".join([piece async for piece in gzipped(pieces)])
+        return b"".join([chunk async for chunk in gzipped(chunks)])
 
-    packed = run(compress())
-    assert gzip.decompress(packed) == zlib.decompress(packed, 16 + zlib.MAX_WBITS) == b"".join(pieces)
+    compressed = run(compress())
+    assert gzip.decompress(compressed) == zlib.decompress(compressed, 16 + zlib.MAX_WBITS) == b"".join(chunks)
     assert wants_gzip(" gzip ,br")
     assert not wants_gzip("")
 
 
-def test_a_failure_says_when_to_come_again() -> None:
+def test_timeout_error_has_a_retry_after_header() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            rendered = await ask.renderer.error(errors.resource_version_too_large(9, 1), ask.call("GET", "/", b"", {}))
+        async with in_process_client() as client:
+            rendered = await client.renderer.error(
+                errors.resource_version_too_large(9, 1), client.call("GET", "/", b"", {})
+            )
             assert rendered.code == 504
             assert rendered.headers == {"Retry-After": "1"}
 

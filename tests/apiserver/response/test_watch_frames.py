@@ -1,4 +1,4 @@
-"""Watch events in every form."""
+"""Watch events in every output format."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 from sampan.api.codec import protobuf
 from sampan.apiserver.response.watch_frames import UnsupportedOutputFormat
 from sampan.machinery import errors
-from tests.apiserver.in_process_server import Asking, asking, run
+from tests.apiserver.in_process_server import InProcessClient, in_process_client, run
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/a/roles"
 WATCH = f"{ROLES}?watch=1&resourceVersion=0"
@@ -16,22 +16,22 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 
 
-async def _two(ask: Asking) -> None:
+async def _create_roles(client: InProcessClient) -> None:
     rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
     for name in ("x", "y"):
-        await ask.create(ROLES, {"metadata": {"name": name}, "rules": [rule]})
+        await client.create(ROLES, {"metadata": {"name": name}, "rules": [rule]})
 
 
 def _events(raw: bytes) -> list[dict[str, Any]]:
     return [msgspec.json.decode(line) for line in raw.splitlines()]
 
 
-def test_only_the_first_table_names_the_columns() -> None:
+def test_only_the_first_table_event_has_column_definitions() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _two(ask)
-            for _ in range(2):  # a second watcher is told them as well
-                content_type, raw = await ask.watch(WATCH, 2, accept=TABLE)
+        async with in_process_client() as client:
+            await _create_roles(client)
+            for _ in range(2):  # A second watcher gets them as well.
+                content_type, raw = await client.watch(WATCH, 2, accept=TABLE)
                 assert content_type == "application/json"
                 first, second = (event["object"] for event in _events(raw))
                 assert [column["name"] for column in first["columnDefinitions"]] == ["Name", "Created At"]
@@ -45,38 +45,38 @@ def test_only_the_first_table_names_the_columns() -> None:
 @pytest.mark.parametrize(
     ("include", "kind"), [("None", None), ("Object", "Role"), ("Metadata", "PartialObjectMetadata")]
 )
-def test_tables_carry_what_is_asked_for(include: str, kind: str | None) -> None:
+def test_include_object_selects_the_object_in_table_rows(include: str, kind: str | None) -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _two(ask)
-            _, raw = await ask.watch(f"{WATCH}&includeObject={include}", 2, accept=TABLE)
+        async with in_process_client() as client:
+            await _create_roles(client)
+            _, raw = await client.watch(f"{WATCH}&includeObject={include}", 2, accept=TABLE)
             for event in _events(raw):
-                carried = event["object"]["rows"][0]["object"]
-                assert (carried and carried["kind"]) == kind
+                row_object = event["object"]["rows"][0]["object"]
+                assert (row_object and row_object["kind"]) == kind
 
     run(check())
 
 
-def test_the_end_mark_as_a_table() -> None:
+def test_initial_events_end_bookmark_as_a_table() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _two(ask)
+        async with in_process_client() as client:
+            await _create_roles(client)
             query = "&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
-            _, raw = await ask.watch(WATCH + query, 3, accept=TABLE)
-            mark = _events(raw)[-1]
-            assert mark["type"] == "BOOKMARK"
-            (row,) = mark["object"]["rows"]
+            _, raw = await client.watch(WATCH + query, 3, accept=TABLE)
+            bookmark = _events(raw)[-1]
+            assert bookmark["type"] == "BOOKMARK"
+            (row,) = bookmark["object"]["rows"]
             assert row["cells"][0] == ""
             assert row["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
     run(check())
 
 
-def test_metadata_alone() -> None:
+def test_partial_object_metadata_events() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _two(ask)
-            _, raw = await ask.watch(WATCH, 2, accept=PARTIAL)
+        async with in_process_client() as client:
+            await _create_roles(client)
+            _, raw = await client.watch(WATCH, 2, accept=PARTIAL)
             for event in _events(raw):
                 assert set(event["object"]) == {"kind", "apiVersion", "metadata"}
                 assert event["object"]["apiVersion"] == "meta.k8s.io/v1"
@@ -84,24 +84,24 @@ def test_metadata_alone() -> None:
     run(check())
 
 
-def test_protobuf_says_the_same() -> None:
+def test_protobuf_events_equal_json_events() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _two(ask)
-            content_type, raw = await ask.watch(WATCH, 2, accept="application/vnd.kubernetes.protobuf")
+        async with in_process_client() as client:
+            await _create_roles(client)
+            content_type, raw = await client.watch(WATCH, 2, accept="application/vnd.kubernetes.protobuf")
             assert content_type == "application/vnd.kubernetes.protobuf;stream=watch"
-            assert protobuf.unframe(raw) == _events((await ask.watch(WATCH, 2))[1])
+            assert protobuf.unframe(raw) == _events((await client.watch(WATCH, 2))[1])
 
     run(check())
 
 
-def test_a_watch_ends_with_its_reason_in_its_own_form() -> None:
+def test_error_event_is_encoded_in_the_format_of_the_watch() -> None:
     async def check() -> None:
-        async with asking() as ask:
+        async with in_process_client() as client:
             for accept in ("", "application/vnd.kubernetes.protobuf", TABLE):
-                call = ask.call("GET", WATCH, b"", {"accept": accept})
-                response: Any = await ask.pipeline.serve_as(call)
-                raw = ask.renderer.frames(response, call).error(errors.expired("too old").status)
+                call = client.call("GET", WATCH, b"", {"accept": accept})
+                response: Any = await client.pipeline.serve_as(call)
+                raw = client.renderer.frames(response, call).error(errors.expired("too old").status)
                 event = protobuf.unframe(raw)[0] if "protobuf" in accept else msgspec.json.decode(raw)
                 assert event["type"] == "ERROR"
                 assert event["object"]["reason"] == "Expired"
@@ -109,27 +109,27 @@ def test_a_watch_ends_with_its_reason_in_its_own_form() -> None:
     run(check())
 
 
-def test_the_form_of_a_list_ends_a_watch_at_its_first_event() -> None:
+def test_partial_object_metadata_list_format_fails_at_the_first_event() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _two(ask)
-            await ask.watch(WATCH, 2, accept=PARTIAL.replace("Metadata;", "MetadataList;"))
+        async with in_process_client() as client:
+            await _create_roles(client)
+            await client.watch(WATCH, 2, accept=PARTIAL.replace("Metadata;", "MetadataList;"))
 
     with pytest.raises(ExceptionGroup) as caught:
         run(check())
     assert caught.group_contains(UnsupportedOutputFormat)
 
 
-def test_yaml_and_wrong_wishes_are_refused() -> None:
+def test_yaml_and_invalid_include_object_are_rejected() -> None:
     async def check() -> None:
-        async with asking() as ask:
+        async with in_process_client() as client:
             for accept, query, message in (
                 ("application/yaml", "", "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream"),
                 (TABLE, "&includeObject=Part", "Unable to convert to Table as requested"),
             ):
-                call = ask.call("GET", WATCH + query, b"", {"accept": accept})
-                response: Any = await ask.pipeline.serve_as(call)
+                call = client.call("GET", WATCH + query, b"", {"accept": accept})
+                response: Any = await client.pipeline.serve_as(call)
                 with pytest.raises(errors.ApiError, match=message):
-                    ask.renderer.frames(response, call)
+                    client.renderer.frames(response, call)
 
     run(check())

@@ -1,4 +1,4 @@
-"""Tables: ages, cells, columns, rows."""
+"""Tables: ages, cells, columns, and rows."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME, definitions
-from tests.apiserver.in_process_server import Asking, asking, run
+from tests.apiserver.in_process_server import InProcessClient, in_process_client, run
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 CONFIGMAPS = "/api/v1/namespaces/a/configmaps"
@@ -46,7 +46,7 @@ def test_an_age_is_shown_in_its_largest_units(seconds: float, text: str) -> None
     assert ages.human(seconds) == text
 
 
-def test_age_of_an_object() -> None:
+def test_name_age_and_creation_time_cells_of_an_object() -> None:
     now = times.parse_time("2026-01-01T00:01:00Z")
     obj = ConfigMap(metadata=ObjectMeta(name="a", creationTimestamp="2026-01-01T00:00:00Z"))
     assert (cells.name(obj, now), cells.age(obj, now), cells.created_at(obj, now)) == (
@@ -60,13 +60,13 @@ def test_age_of_an_object() -> None:
 def test_labels_and_selectors_are_shown_as_expressions() -> None:
     assert cells.pairs({"b": "2", "a": "1"}) == "a=1,b=2"
     assert cells.pairs({}) == cells.pairs(None) == cells.selector(None) == cells.selector(LabelSelector()) == "<none>"
-    some = LabelSelectorRequirement(key="k", operator="In", values=["y", "x"])
-    assert cells.selector(LabelSelector(matchLabels={"a": "1"}, matchExpressions=[some])) == "a=1,k in (x,y)"
-    odd = LabelSelectorRequirement(key="k", operator="Odd")
-    assert cells.selector(LabelSelector(matchExpressions=[odd])) == "<error>"
+    requirement = LabelSelectorRequirement(key="k", operator="In", values=["y", "x"])
+    assert cells.selector(LabelSelector(matchLabels={"a": "1"}, matchExpressions=[requirement])) == "a=1,k in (x,y)"
+    invalid = LabelSelectorRequirement(key="k", operator="Odd")
+    assert cells.selector(LabelSelector(matchExpressions=[invalid])) == "<error>"
 
 
-def test_definitions_name_type_and_priority() -> None:
+def test_column_definitions_have_type_description_and_priority() -> None:
     wide = Column("Size", lambda obj, now: 1, type="integer", wide=True, description="How large it is.")
     kind = GroupVersionKind(group="", version="v1", kind="ConfigMap")
     assert b'"name":"Size","type":"integer","format":"","description":"How large it is.","priority":1' in definitions(
@@ -78,33 +78,33 @@ def _rows(reply: Any) -> list[list[Any]]:
     return [row["cells"] for row in reply["rows"]]
 
 
-async def _two(ask: Asking) -> None:
+async def _create_configmaps(client: InProcessClient) -> None:
     for name in ("x", "y"):
-        await ask.create(CONFIGMAPS, {"metadata": {"name": name, "labels": {"l": name}}, "data": {"k": "v"}})
+        await client.create(CONFIGMAPS, {"metadata": {"name": name, "labels": {"l": name}}, "data": {"k": "v"}})
 
 
 def test_a_kind_without_columns_has_name_and_creation_time() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            ask.registry.set_behaviour(_configmaps(ask), ResourceBehaviour())
-            empty = (await ask.get(CONFIGMAPS, accept=TABLE)).json
+        async with in_process_client() as client:
+            client.registry.set_behaviour(_configmaps(client), ResourceBehaviour())
+            empty = (await client.get(CONFIGMAPS, accept=TABLE)).json
             assert empty["rows"] is None
-            await _two(ask)
-            document = (await ask.get(CONFIGMAPS, accept=TABLE)).json
+            await _create_configmaps(client)
+            document = (await client.get(CONFIGMAPS, accept=TABLE)).json
             assert [column["name"] for column in document["columnDefinitions"]] == ["Name", "Created At"]
-            created = times.format_time(ask.server.clock.now())
+            created = times.format_time(client.server.clock.now())
             assert _rows(document) == [["x", created], ["y", created]]
-            assert document["metadata"] == (await ask.get(CONFIGMAPS)).json["metadata"]
+            assert document["metadata"] == (await client.get(CONFIGMAPS)).json["metadata"]
 
     run(check())
 
 
-class _Own(Strategy):
+class _StrategyWithColumns(Strategy):
     columns = (NAME, Column("Data", lambda obj, now: len(obj.data), type="integer"), AGE)
 
 
-def _configmaps(ask: Asking) -> Any:
-    return ask.registry.scheme.resource("", "v1", "configmaps")
+def _configmaps(client: InProcessClient) -> Any:
+    return client.registry.scheme.resource("", "v1", "configmaps")
 
 
 @pytest.mark.parametrize(
@@ -116,30 +116,30 @@ def _configmaps(ask: Asking) -> Any:
         ("None", None),
     ],
 )
-def test_rows_carry_what_is_asked_for(include: str, expected: set[str] | None) -> None:
+def test_include_object_selects_the_object_in_rows(include: str, expected: set[str] | None) -> None:
     async def check() -> None:
-        async with asking() as ask:
-            ask.registry.set_behaviour(_configmaps(ask), ResourceBehaviour(strategy=_Own()))
-            assert (await ask.get(CONFIGMAPS, accept=TABLE)).json["rows"] == []
-            await _two(ask)
+        async with in_process_client() as client:
+            client.registry.set_behaviour(_configmaps(client), ResourceBehaviour(strategy=_StrategyWithColumns()))
+            assert (await client.get(CONFIGMAPS, accept=TABLE)).json["rows"] == []
+            await _create_configmaps(client)
             for path in (CONFIGMAPS, f"{CONFIGMAPS}/x"):
-                document = (await ask.get(f"{path}?includeObject={include}", accept=TABLE)).json
+                document = (await client.get(f"{path}?includeObject={include}", accept=TABLE)).json
                 assert (document["kind"], document["apiVersion"]) == ("Table", "meta.k8s.io/v1")
                 assert _rows(document)[0] == ["x", 1, "0s"]
-                carried = document["rows"][0]["object"]
-                assert (carried and set(carried)) == expected
+                row_object = document["rows"][0]["object"]
+                assert (row_object and set(row_object)) == expected
                 if expected:
-                    assert carried["metadata"]["labels"] == {"l": "x"}
-                    assert carried["kind"] == ("ConfigMap" if include == "Object" else "PartialObjectMetadata")
+                    assert row_object["metadata"]["labels"] == {"l": "x"}
+                    assert row_object["kind"] == ("ConfigMap" if include == "Object" else "PartialObjectMetadata")
 
     run(check())
 
 
-def test_a_page_of_a_table_and_the_older_version() -> None:
+def test_v1beta1_table_with_a_limit_has_continue_and_remaining_item_count() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _two(ask)
-            document = (await ask.get(f"{CONFIGMAPS}?limit=1", accept=TABLE.replace("v=v1;", "v=v1beta1;"))).json
+        async with in_process_client() as client:
+            await _create_configmaps(client)
+            document = (await client.get(f"{CONFIGMAPS}?limit=1", accept=TABLE.replace("v=v1;", "v=v1beta1;"))).json
             assert document["apiVersion"] == document["rows"][0]["object"]["apiVersion"] == "meta.k8s.io/v1beta1"
             assert document["metadata"]["remainingItemCount"] == 1
             assert document["metadata"]["continue"]
@@ -147,30 +147,30 @@ def test_a_page_of_a_table_and_the_older_version() -> None:
     run(check())
 
 
-def test_tables_answer_writes_too_and_failures_stay_statuses() -> None:
+def test_writes_return_tables_and_errors_return_statuses() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            reply = await ask.create(CONFIGMAPS, {"metadata": {"name": "x"}}, accept=TABLE)
+        async with in_process_client() as client:
+            reply = await client.create(CONFIGMAPS, {"metadata": {"name": "x"}}, accept=TABLE)
             assert reply.json["kind"] == "Table"
-            version = (await ask.get(f"{CONFIGMAPS}/x")).json["metadata"]["resourceVersion"]
+            version = (await client.get(f"{CONFIGMAPS}/x")).json["metadata"]["resourceVersion"]
             assert reply.json["metadata"] == {"resourceVersion": version}
-            missing = await ask.get(f"{CONFIGMAPS}/none", accept=TABLE)
+            missing = await client.get(f"{CONFIGMAPS}/none", accept=TABLE)
             assert (missing.code, missing.json["kind"]) == (404, "Status")
-            wrong = await ask.get(f"{CONFIGMAPS}?includeObject=Some", accept=TABLE)
+            wrong = await client.get(f"{CONFIGMAPS}?includeObject=Some", accept=TABLE)
             assert wrong.json["message"] == (
                 'Unable to convert to Table as requested: includeObject: Invalid value: "Some": '
                 "must be 'Metadata', 'Object', 'None', or empty"
             )
-            assert (await ask.get(f"{CONFIGMAPS}?includeObject=Some")).code == 200
+            assert (await client.get(f"{CONFIGMAPS}?includeObject=Some")).code == 200
 
     run(check())
 
 
 def test_a_table_as_yaml() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await _two(ask)
-            reply = await ask.get(f"{CONFIGMAPS}/x", accept=TABLE.replace("json", "yaml"))
+        async with in_process_client() as client:
+            await _create_configmaps(client)
+            reply = await client.get(f"{CONFIGMAPS}/x", accept=TABLE.replace("json", "yaml"))
             assert reply.content_type == "application/yaml"
             assert b"kind: Table\n" in reply.body
 

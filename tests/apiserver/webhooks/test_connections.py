@@ -1,4 +1,4 @@
-"""Kept connections: responses of every framing, limits, reuse and closing."""
+"""Kept connections to webhooks: framing of responses, limits, reuse, and closing."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def run(directory: Path, work: object, *, keep_s: float = 60.0, connections_per_
         (b"HTTP/1.1 302 Found\r\nLocation: /b\r\nContent-Length: 0\r\n\r\n", HttpResponse(302, b"")),
     ],
 )
-def test_a_response_is_read_and_its_connection_used_again(
+def test_connection_is_reused_after_a_complete_response(
     tmp_path: Path, response: bytes, expected: HttpResponse
 ) -> None:
     async def work(server: RawServer, connections: KeptConnections) -> None:
@@ -123,7 +123,9 @@ def test_a_response_is_read_and_its_connection_used_again(
         (b"HTTP/1.1 500 Error\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000, HttpResponse(500, b"x" * 10)),
     ],
 )
-def test_a_connection_that_is_not_used_again(tmp_path: Path, response: bytes, expected: HttpResponse) -> None:
+def test_connection_is_not_reused_after_a_closing_or_truncated_response(
+    tmp_path: Path, response: bytes, expected: HttpResponse
+) -> None:
     async def work(server: RawServer, connections: KeptConnections) -> None:
         server.response, server.closes = response, True
         for _ in range(2):
@@ -146,7 +148,7 @@ def test_a_connection_that_is_not_used_again(tmp_path: Path, response: bytes, ex
         ),
     ],
 )
-def test_a_response_that_is_an_error(tmp_path: Path, response: bytes, message: str) -> None:
+def test_incomplete_oversized_and_malformed_responses_are_errors(tmp_path: Path, response: bytes, message: str) -> None:
     async def work(server: RawServer, connections: KeptConnections) -> None:
         server.response, server.closes = response, True
         with pytest.raises(ExchangeFailed, match=message):
@@ -156,7 +158,7 @@ def test_a_response_that_is_an_error(tmp_path: Path, response: bytes, message: s
     run(tmp_path, work)
 
 
-def test_a_request_is_sent_again_only_if_a_kept_connection_is_closed(tmp_path: Path) -> None:
+def test_request_is_retried_once_if_its_kept_connection_is_closed(tmp_path: Path) -> None:
     async def work(server: RawServer, connections: KeptConnections) -> None:
         await connections.post(server.destination(), REQUEST)
         server.response, server.closes = b"", True
@@ -167,7 +169,7 @@ def test_a_request_is_sent_again_only_if_a_kept_connection_is_closed(tmp_path: P
     run(tmp_path, work)
 
 
-def test_no_more_connections_than_allowed_are_opened_to_a_host(tmp_path: Path) -> None:
+def test_connections_per_host_are_limited(tmp_path: Path) -> None:
     async def work(server: RawServer, connections: KeptConnections) -> None:
         server.may_respond.clear()
         posts = [asyncio.ensure_future(connections.post(server.destination(), REQUEST)) for _ in range(5)]
@@ -179,7 +181,7 @@ def test_no_more_connections_than_allowed_are_opened_to_a_host(tmp_path: Path) -
     run(tmp_path, work, connections_per_host=2)
 
 
-def test_a_cancelled_request_closes_its_connection_and_frees_its_turn(tmp_path: Path) -> None:
+def test_cancelled_request_closes_its_connection_and_frees_its_slot(tmp_path: Path) -> None:
     async def work(server: RawServer, connections: KeptConnections) -> None:
         server.may_respond.clear()
         for _ in range(2):
@@ -192,7 +194,7 @@ def test_a_cancelled_request_closes_its_connection_and_frees_its_turn(tmp_path: 
     run(tmp_path, work, connections_per_host=1)
 
 
-def test_an_idle_connection_is_closed_after_a_while(tmp_path: Path) -> None:
+def test_idle_connection_is_closed_after_the_keep_time(tmp_path: Path) -> None:
     async def work(server: RawServer, connections: KeptConnections) -> None:
         await connections.post(server.destination(), REQUEST)
         await eventually(lambda: server.open == 0)

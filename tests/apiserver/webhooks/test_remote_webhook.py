@@ -1,4 +1,4 @@
-"""Asking a service outside: what is tried again, and what is not."""
+"""Requests to external webhooks: retries, errors, and the cache of responses."""
 
 import asyncio
 from pathlib import Path
@@ -10,36 +10,36 @@ from aiohttp import web
 from sampan.apiserver.webhooks.remote_webhook import RemoteReviewer, RemoteWebhookFailed, RetryPolicy
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.lru_cache import LruCache
-from tests.apiserver.authn.https_service import outside
+from tests.apiserver.authn.https_service import https_endpoint
 
 REVIEW = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {}}
 GOOD = {**REVIEW, "status": {"authenticated": True}}
 
 
 class Service:
-    """Does what it is told, one after the other; the last for ever."""
+    """A webhook that performs these actions one after another and repeats the last one."""
 
-    def __init__(self, *deeds: Any) -> None:
-        self.deeds, self.count = deeds, 0
+    def __init__(self, *actions: Any) -> None:
+        self.actions, self.count = actions, 0
 
     async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        deed = self.deeds[min(self.count, len(self.deeds) - 1)]
+        action = self.actions[min(self.count, len(self.actions) - 1)]
         self.count += 1
-        if deed == "cut":
+        if action == "disconnect":
             assert request.transport is not None
             request.transport.close()
-        if deed == "wait":
+        if action == "wait":
             await asyncio.Event().wait()
-        if isinstance(deed, web.Response):
-            return deed
-        return web.json_response(deed)
+        if isinstance(action, web.Response):
+            return action
+        return web.json_response(action)
 
 
 def review(tmp_path: Path, service: Service, timeout_s: float = 60) -> dict[str, Any]:
     async def main() -> dict[str, Any]:
-        async with outside(tmp_path, service.respond) as there:
+        async with https_endpoint(tmp_path, service.respond) as endpoint:
             retry_policy = RetryPolicy(timeout_s=timeout_s, attempts=3, pause_s=0.001)
-            reviewer = RemoteReviewer(there.access(), retry_policy=retry_policy)
+            reviewer = RemoteReviewer(endpoint.access(), retry_policy=retry_policy)
             try:
                 return await reviewer.status(REVIEW)
             finally:
@@ -49,54 +49,54 @@ def review(tmp_path: Path, service: Service, timeout_s: float = 60) -> dict[str,
 
 
 @pytest.mark.parametrize("code", [429, 500, 504])
-def test_what_may_pass_is_tried_again(tmp_path: Path, code: int) -> None:
+def test_temporary_errors_are_retried(tmp_path: Path, code: int) -> None:
     service = Service(web.Response(status=code), GOOD)
     assert review(tmp_path, service) == {"authenticated": True}
     assert service.count == 2
 
 
-def test_a_service_that_says_when_to_come_again(tmp_path: Path) -> None:
+def test_response_503_with_retry_after_is_retried(tmp_path: Path) -> None:
     service = Service(web.Response(status=503, headers={"Retry-After": "1"}), GOOD)
     assert review(tmp_path, service) == {"authenticated": True}
 
 
-def test_a_connection_that_breaks(tmp_path: Path) -> None:
-    service = Service("cut", GOOD)
+def test_broken_connection_is_retried(tmp_path: Path) -> None:
+    service = Service("disconnect", GOOD)
     assert review(tmp_path, service) == {"authenticated": True}
     assert service.count == 2
 
 
 @pytest.mark.parametrize(
-    ("deed", "fault"),
+    ("action", "fault"),
     [
         (web.Response(status=404), "could not find"),
         (web.Response(text="rubbish"), "is not a TokenReview"),
         ({"kind": "SubjectAccessReview", "status": {}}, "is a SubjectAccessReview, not a TokenReview"),
     ],
 )
-def test_what_will_not_pass_is_not(tmp_path: Path, deed: Any, fault: str) -> None:
-    service = Service(deed)
+def test_permanent_errors_are_not_retried(tmp_path: Path, action: Any, fault: str) -> None:
+    service = Service(action)
     with pytest.raises(RemoteWebhookFailed, match=fault):
         review(tmp_path, service)
     assert service.count == 1
 
 
-def test_a_service_that_does_not_answer(tmp_path: Path) -> None:
+def test_timeout_is_not_retried(tmp_path: Path) -> None:
     service = Service("wait")
     with pytest.raises(RemoteWebhookFailed, match="timeout"):
         review(tmp_path, service, timeout_s=2)
     assert service.count == 1
 
 
-async def test_answers_are_kept_for_a_while_and_not_too_many() -> None:
+async def test_cached_responses_expire_and_are_limited_in_number() -> None:
     clock = VirtualClock()
-    kept: LruCache[str, int] = LruCache(clock=clock, most=2)
-    kept.keep("a", 1, 10)
-    kept.keep("b", 2, 20)
-    kept.keep("none", 3, 0)
-    assert kept.get("a") == 1
-    kept.keep("c", 4, 10)
-    assert (kept.get("a"), kept.get("b"), kept.get("c"), len(kept)) == (1, None, 4, 2)
+    cache: LruCache[str, int] = LruCache(clock=clock, most=2)
+    cache.keep("a", 1, 10)
+    cache.keep("b", 2, 20)
+    cache.keep("none", 3, 0)
+    assert cache.get("a") == 1
+    cache.keep("c", 4, 10)
+    assert (cache.get("a"), cache.get("b"), cache.get("c"), len(cache)) == (1, None, 4, 2)
     await clock.advance(10)
-    assert kept.get("a") is None
-    assert len(kept) == 1
+    assert cache.get("a") is None
+    assert len(cache) == 1

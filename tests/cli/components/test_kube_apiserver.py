@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.apiserver.authn.https_service import outside
+from tests.apiserver.authn.https_service import https_endpoint
 from tests.cli.command import Sampan, get
 from tests.ports import free_port
 from tests.storage.etcd_server import find, one_member
 
 
 @contextmanager
-def serving(sampan: Sampan, *words: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """A server; its plain HTTP address and its process."""
+def running_server(sampan: Sampan, *words: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """Run `sampan kube-apiserver`; yield its plain HTTP address and its process."""
     port = free_port()
     command = ("kube-apiserver", "--secure-port", str(free_port()), "--insecure-port", str(port), *words)
     with sampan.running(*command) as process:
@@ -35,7 +35,7 @@ def serving(sampan: Sampan, *words: str) -> Iterator[tuple[str, "subprocess.Pope
                 break
             lines.append(line)
         else:
-            raise AssertionError(f"it ended before it was ready: {''.join(lines)}")
+            raise AssertionError(f"kube-apiserver exited before it was ready: {''.join(lines)}")
         yield f"http://127.0.0.1:{port}", process
 
 
@@ -47,8 +47,8 @@ def post(url: str, name: str) -> int:
         return code
 
 
-def test_it_serves_until_it_is_terminated(sampan: Sampan) -> None:
-    with serving(sampan) as (url, process):
+def test_kube_apiserver_serves_until_sigterm(sampan: Sampan) -> None:
+    with running_server(sampan) as (url, process):
         assert get(f"{url}/readyz") == (200, "ok")
         assert post(f"{url}/api/v1/namespaces/default/configmaps", "settings") == 201
         assert list(sampan.home.glob("sampan-certs-*")) == []
@@ -56,26 +56,25 @@ def test_it_serves_until_it_is_terminated(sampan: Sampan) -> None:
         assert process.wait(60) == 0
 
 
-def test_it_runs_no_controllers(sampan: Sampan) -> None:
-    with serving(sampan) as (url, _):
+def test_kube_apiserver_runs_no_controllers(sampan: Sampan) -> None:
+    with running_server(sampan) as (url, _):
         assert json.loads(get(f"{url}/api/v1/serviceaccounts")[1])["items"] == []
 
 
-def test_certificates_that_are_kept(sampan: Sampan, tmp_path: Path) -> None:
+def test_cert_dir_keeps_certificates_over_restarts(sampan: Sampan, tmp_path: Path) -> None:
     directory = tmp_path / "deep/certs"
-    with serving(sampan, "--cert-dir", str(directory)):
+    with running_server(sampan, "--cert-dir", str(directory)):
         first = (directory / "apiserver.crt").read_bytes()
-    with serving(sampan, "--cert-dir", str(directory)):
+    with running_server(sampan, "--cert-dir", str(directory)):
         assert (directory / "apiserver.crt").read_bytes() == first
 
 
-def test_flags_that_change_objects_and_connections(sampan: Sampan, tmp_path: Path) -> None:
-    """They reach the server: the seconds of default tolerations, the cipher suites."""
+def test_default_toleration_and_cipher_suite_flags_take_effect(sampan: Sampan, tmp_path: Path) -> None:
     words = "--default-not-ready-toleration-seconds=30 --default-unreachable-toleration-seconds 40"
     suites = "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,TLS_AES_128_GCM_SHA256"
     port = free_port()
     flags = (*words.split(), suites, "--secure-port", str(port), "--disable-admission-plugins=ServiceAccount")
-    with serving(sampan, *flags) as (url, _):
+    with running_server(sampan, *flags) as (url, _):
         pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
         request = urllib.request.Request(
             f"{url}/api/v1/namespaces/default/pods", json.dumps(pod).encode(), {"Content-Type": "application/json"}
@@ -83,11 +82,11 @@ def test_flags_that_change_objects_and_connections(sampan: Sampan, tmp_path: Pat
         with urllib.request.urlopen(request, timeout=60) as response:
             tolerations = json.load(response)["spec"]["tolerations"]
         assert [toleration["tolerationSeconds"] for toleration in tolerations] == [30, 40]
-        assert _suite_of_tls_12(port) == "ECDHE-ECDSA-CHACHA20-POLY1305"
+        assert _negotiated_tls_12_suite(port) == "ECDHE-ECDSA-CHACHA20-POLY1305"
 
 
 async def test_audit_events_reach_the_webhook(sampan: Sampan, tmp_path: Path) -> None:
-    """The kubeconfig, the policy and the size of batches come from flags."""
+    """The kubeconfig of the webhook, the policy and the batch size are set by flags."""
     policy = tmp_path / "policy.yaml"
     policy.write_text("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}")
     received: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -96,14 +95,14 @@ async def test_audit_events_reach_the_webhook(sampan: Sampan, tmp_path: Path) ->
         received.put_nowait(await request.json())
         return web.Response()
 
-    async with outside(tmp_path, respond) as there:
-        flags = ("--audit-policy-file", str(policy), "--audit-webhook-config-file", str(there.kubeconfig()))
-        with serving(sampan, *flags, "--audit-webhook-batch-max-size=1"):
+    async with https_endpoint(tmp_path, respond) as endpoint:
+        flags = ("--audit-policy-file", str(policy), "--audit-webhook-config-file", str(endpoint.kubeconfig()))
+        with running_server(sampan, *flags, "--audit-webhook-batch-max-size=1"):
             events = (await asyncio.wait_for(received.get(), 60))["items"]
         assert [event["user"]["username"] for event in events] == ["system:apiserver"]
 
 
-def _suite_of_tls_12(port: int) -> str:
+def _negotiated_tls_12_suite(port: int) -> str:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -114,12 +113,12 @@ def _suite_of_tls_12(port: int) -> str:
 
 
 @pytest.mark.skipif(find("etcd") is None, reason="there is no etcd here")
-def test_two_servers_on_one_etcd(sampan: Sampan, tmp_path: Path) -> None:
-    """Each sees what the other writes, at once in reads and in watches."""
+def test_two_servers_on_one_etcd_see_each_others_writes(sampan: Sampan, tmp_path: Path) -> None:
+    """Objects that one server writes are visible in reads and watches of the other at once."""
     with ExitStack() as stack:
         member = stack.enter_context(one_member(tmp_path))
-        first, _ = stack.enter_context(serving(sampan, "--etcd-servers", member.client_url))
-        other, _ = stack.enter_context(serving(sampan, "--etcd-servers", member.client_url))
+        first, _ = stack.enter_context(running_server(sampan, "--etcd-servers", member.client_url))
+        other, _ = stack.enter_context(running_server(sampan, "--etcd-servers", member.client_url))
         maps = "/api/v1/namespaces/default/configmaps"
         watch = stack.enter_context(urllib.request.urlopen(f"{other}{maps}?watch=true&timeoutSeconds=30", timeout=60))
         for number in range(5):

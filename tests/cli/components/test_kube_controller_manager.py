@@ -26,7 +26,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @contextmanager
-def managing(sampan: Sampan, cluster: Cluster, *words: str) -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
+def running_manager(sampan: Sampan, cluster: Cluster, *words: str) -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
     port = free_port()
     command = (NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port), *words)
     with sampan.running(*command) as process:
@@ -48,32 +48,34 @@ def get(port: int, path: str, token: str = "") -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-async def account_made(cluster: Cluster, namespace: str) -> None:
+async def wait_for_account(cluster: Cluster, namespace: str) -> None:
     from sampan.cluster.assembly import wait_for_default_account
 
     await wait_for_default_account(cluster.client, namespace)
 
 
 @pytest.mark.parametrize("own_accounts", ["false", "true"])
-def test_it_controls_the_cluster_of_another_process(sampan: Sampan, cluster: Cluster, own_accounts: str) -> None:
+def test_controllers_run_against_an_api_server_in_another_process(
+    sampan: Sampan, cluster: Cluster, own_accounts: str
+) -> None:
     from sampan.api.types.coordination_v1 import Lease
     from sampan.api.types.core_v1 import ServiceAccount
 
     words = ("--controllers", "serviceaccount-controller", "--use-service-account-credentials", own_accounts)
-    with managing(sampan, cluster, *words) as (_, process):
-        cluster.run(account_made(cluster, "default"))
+    with running_manager(sampan, cluster, *words) as (_, process):
+        cluster.run(wait_for_account(cluster, "default"))
         lease = cluster.run(cluster.client.of(Lease).get(NAME, "kube-system"))
         assert re.search(rf"_{process.pid}-", lease.spec.holderIdentity or "")
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     lease = cluster.run(cluster.client.of(Lease).get(NAME, "kube-system"))
-    assert not lease.spec.holderIdentity, "the lease is given back"
+    assert not lease.spec.holderIdentity, "the lease is released"
     accounts = cluster.run(cluster.client.of(ServiceAccount).list())
     own = [obj for obj in accounts.items if obj.metadata.name == "service-account-controller"]
     assert bool(own) is (own_accounts == "true")
 
 
-def test_its_port_serves_health_and_metrics(sampan: Sampan, cluster: Cluster) -> None:
+def test_secure_port_serves_health_and_authorized_metrics(sampan: Sampan, cluster: Cluster) -> None:
     from sampan.api.types.authentication_v1 import TokenRequest
     from sampan.api.types.core_v1 import ServiceAccount
     from sampan.api.types.meta_v1 import ObjectMeta
@@ -91,7 +93,7 @@ def test_its_port_serves_health_and_metrics(sampan: Sampan, cluster: Cluster) ->
         return str(token.status.token)
 
     token = cluster.run(watcher())
-    with managing(sampan, cluster) as (port, _):
+    with running_manager(sampan, cluster) as (port, _):
         assert get(port, "/healthz") == (200, "ok")
         assert get(port, "/metrics") == (403, 'forbidden: User "system:anonymous" cannot get path "/metrics"\n')
         assert get(port, "/metrics", "wrong")[0] == 401
@@ -103,16 +105,16 @@ def test_its_port_serves_health_and_metrics(sampan: Sampan, cluster: Cluster) ->
         assert get(port, "/healthz/nothing")[0] == 404
 
 
-def test_paths_that_need_no_authorization(sampan: Sampan, cluster: Cluster) -> None:
-    with managing(sampan, cluster, "--authorization-always-allow-paths=/healthz,/metric*") as (port, _):
+def test_authorization_always_allow_paths_skip_authorization(sampan: Sampan, cluster: Cluster) -> None:
+    with running_manager(sampan, cluster, "--authorization-always-allow-paths=/healthz,/metric*") as (port, _):
         assert get(port, "/metrics")[0] == 200
         assert get(port, "/configz")[0] == 403
-    with managing(sampan, cluster, "--authorization-always-allow-paths", "/configz") as (port, _):
+    with running_manager(sampan, cluster, "--authorization-always-allow-paths", "/configz") as (port, _):
         assert get(port, "/metrics")[0] == 403
         assert get(port, "/configz")[0] == 200
 
 
-def test_mistakes_are_reported(sampan: Sampan, cluster: Cluster, tmp_path: Path) -> None:
+def test_invalid_flags_are_reported(sampan: Sampan, cluster: Cluster, tmp_path: Path) -> None:
     where = ("--kubeconfig", str(cluster.kubeconfig))
     assert "--kubeconfig" in sampan.fails(NAME, "--kubeconfig", str(tmp_path / "none"))
     assert "not in a cluster" in sampan.fails(NAME)
@@ -121,23 +123,23 @@ def test_mistakes_are_reported(sampan: Sampan, cluster: Cluster, tmp_path: Path)
     assert "--leader-elect-lease-duration" in sampan.fails(NAME, *where, "--leader-elect-lease-duration", "1s")
 
 
-def test_second_waits_for_the_first(sampan: Sampan, cluster: Cluster) -> None:
+def test_second_instance_becomes_leader_after_the_first_is_killed(sampan: Sampan, cluster: Cluster) -> None:
     from sampan.api.types.coordination_v1 import Lease
 
     leases = cluster.client.of(Lease)
     lease = {"lease-duration": "3s", "renew-deadline": "2s", "retry-period": "500ms"}
-    quick = [word for name, time in lease.items() for word in (f"--leader-elect-{name}", time)]
-    quick += ["--controllers", "serviceaccount-controller"]
-    with managing(sampan, cluster, *quick) as (_, first):
-        cluster.run(account_made(cluster, "default"))
-        with managing(sampan, cluster, *quick) as (_, second):
+    flags = [word for name, time in lease.items() for word in (f"--leader-elect-{name}", time)]
+    flags += ["--controllers", "serviceaccount-controller"]
+    with running_manager(sampan, cluster, *flags) as (_, first):
+        cluster.run(wait_for_account(cluster, "default"))
+        with running_manager(sampan, cluster, *flags) as (_, second):
             first.kill()
             first.wait(60)
-            cluster.run(holder(leases, second.pid))
+            cluster.run(wait_for_holder(leases, second.pid))
 
 
-async def holder(leases: object, pid: int) -> None:
-    """Until the process holds the lease."""
+async def wait_for_holder(leases: object, pid: int) -> None:
+    """Wait until the process holds the lease."""
     async with leases.watch(initial_events=True) as events:  # type: ignore[attr-defined]
         async for batch in events:
             if any(
@@ -146,15 +148,15 @@ async def holder(leases: object, pid: int) -> None:
                 return
 
 
-def test_who_loses_the_lease_ends_with_one_line(sampan: Sampan, cluster: Cluster) -> None:
+def test_leader_that_loses_the_lease_exits_with_one_line(sampan: Sampan, cluster: Cluster) -> None:
     from sampan.api.types.coordination_v1 import Lease
 
     lease = {"lease-duration": "3s", "renew-deadline": "2s", "retry-period": "500ms"}
-    quick = [word for name, time in lease.items() for word in (f"--leader-elect-{name}", time)]
+    flags = [word for name, time in lease.items() for word in (f"--leader-elect-{name}", time)]
     leases = cluster.client.of(Lease)
     held_lease = {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600}}
-    with managing(sampan, cluster, *quick) as (_, process):
-        cluster.run(holder(leases, process.pid))
+    with running_manager(sampan, cluster, *flags) as (_, process):
+        cluster.run(wait_for_holder(leases, process.pid))
         cluster.run(leases.patch(NAME, held_lease, "kube-system"))
         output, _ = process.communicate(timeout=60)
         assert process.returncode == 1

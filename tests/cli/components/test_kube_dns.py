@@ -13,7 +13,7 @@ from tests.network.dns.objects import answer_texts
 from tests.ports import free_port
 
 
-def test_services_are_served_by_a_separate_process(sampan: Sampan) -> None:
+def test_kube_dns_process_resolves_services(sampan: Sampan) -> None:
     sampan("up", "--detach", "--secure-port", str(free_port()), "--store", "memory", "--nodes", "0")
     kubeconfig, port, address = sampan.directory() / "admin.kubeconfig", free_port(), own_addresses()[0]
     command = (
@@ -56,7 +56,7 @@ def _resolve(address: str, port: int, name: str) -> list[str]:
         ("--resolv-conf", "/nowhere/resolv.conf", "--resolv-conf: "),
     ],
 )
-def test_bad_flags_are_reported(sampan: Sampan, flag: str, value: str, message: str) -> None:
+def test_invalid_flags_are_reported(sampan: Sampan, flag: str, value: str, message: str) -> None:
     result = sampan.run("kube-dns", "--master", "http://127.0.0.1:1", flag, value)
     assert result.returncode != 0
     assert message in result.stderr + result.stdout

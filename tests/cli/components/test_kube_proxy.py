@@ -28,7 +28,7 @@ HEAD = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfigurati
 NODE = "the-node"
 
 
-def configured(*words: str) -> KubeProxyConfiguration:
+def configuration_of(*words: str) -> KubeProxyConfiguration:
     configurations: list[KubeProxyConfiguration] = []
 
     @click.command()
@@ -44,14 +44,14 @@ def configured(*words: str) -> KubeProxyConfiguration:
 
 class TestFlags:
     def test_defaults(self) -> None:
-        configuration = configured()
+        configuration = configuration_of()
         assert configuration.mode == NFTABLES
         assert configuration.healthzBindAddress == "0.0.0.0:10256"
         assert configuration.metricsBindAddress == "127.0.0.1:10249"
         assert configuration.nodePortAddresses == ["primary"]
 
     def test_values(self) -> None:
-        configuration = configured(
+        configuration = configuration_of(
             *("--proxy-mode", "nftables", "--cluster-cidr", "10.244.0.0/16,fd00::/48", "--masquerade-all"),
             *("--iptables-masquerade-bit", "7", "--iptables-sync-period", "1m", "--iptables-min-sync-period=5s"),
             *("--nodeport-addresses", "10.0.0.0/8,192.168.0.0/16", "--conntrack-max-per-core", "0"),
@@ -70,15 +70,17 @@ class TestFlags:
         assert configuration.featureGates == {"A": True}
         assert configuration.iptables.localhostNodePorts is False
 
-    def test_ports(self) -> None:
-        configuration = configured("--healthz-port", "0", "--metrics-port", "10300")
+    def test_healthz_port_and_metrics_port_set_bind_addresses(self) -> None:
+        configuration = configuration_of("--healthz-port", "0", "--metrics-port", "10300")
         assert (configuration.healthzBindAddress, configuration.metricsBindAddress) == ("", "127.0.0.1:10300")
 
-    def test_the_file_replaces_the_flags(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_config_file_replaces_flags_except_hostname_override(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         file = tmp_path / "config"
         file.write_text(f"{HEAD}mode: userspace\nhostnameOverride: a\nclusterCIDR: 10.1.0.0/16\n")
         with caplog.at_level(logging.WARNING):
-            configuration = configured(
+            configuration = configuration_of(
                 *("--config", str(file), "--hostname-override", "b", "--cluster-cidr", "10.2.0.0/16")
             )
         assert (configuration.mode, configuration.hostnameOverride) == ("userspace", "b")
@@ -97,19 +99,19 @@ class TestFlags:
             (("--metrics-port", "70000"), "--metrics-port: 70000 is not a port"),
         ],
     )
-    def test_mistakes_are_reported(self, words: tuple[str, ...], message: str) -> None:
+    def test_invalid_flags_are_reported(self, words: tuple[str, ...], message: str) -> None:
         with pytest.raises(CliError) as raised:
-            configured(*words)
+            configuration_of(*words)
         assert message in raised.value.format_message()
 
 
-def test_the_configuration_is_written(tmp_path: Path) -> None:
+def test_write_config_to_writes_the_configuration(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     done = CliRunner().invoke(cli, ["kube-proxy", "--write-config-to", str(file), "--cluster-cidr", "10.1.0.0/16"])
     assert done.exit_code == 0, done.output
     content = yaml.safe_load(file.read_text())
     assert (content["kind"], content["clusterCIDR"]) == ("KubeProxyConfiguration", "10.1.0.0/16")
-    assert configured("--config", str(file)).cluster_cidrs == ["10.1.0.0/16"]
+    assert configuration_of("--config", str(file)).cluster_cidrs == ["10.1.0.0/16"]
 
 
 @pytest.fixture
@@ -120,7 +122,7 @@ def cluster() -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def server(text: bytes) -> Iterator[int]:
-    """The port of a server on all loopback addresses."""
+    """Run an HTTP server on all addresses; yield its port."""
     loop = asyncio.new_event_loop()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -148,7 +150,7 @@ async def make_node(cluster: Cluster, address: str) -> None:
     await nodes.patch(NODE, {"status": status}, subresource="status")
 
 
-def test_services_in_user_space(sampan: Sampan, cluster: Cluster) -> None:
+def test_userspace_mode_serves_services_health_and_metrics(sampan: Sampan, cluster: Cluster) -> None:
     """Without packet rules, a service is reachable on an address of the loopback network and by its node port."""
     health, metrics, node_port = free_port(), free_port(), 31987
     with server(b"hello") as number:
@@ -185,7 +187,7 @@ def test_services_in_user_space(sampan: Sampan, cluster: Cluster) -> None:
 
 
 def _own_address() -> str:
-    """An address of this machine: endpoints on loopback are not valid."""
+    """Return an address of this machine that is not a loopback address, which endpoints may not have."""
     from sampan.kubelet.agent.machine import own_addresses
 
     return next(address for address in own_addresses() if ":" not in address)

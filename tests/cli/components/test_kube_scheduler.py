@@ -31,12 +31,12 @@ async def make_node(cluster: Cluster, name: str) -> None:
     nodes = cluster.client.of(Node)
     await nodes.create(builders.node(name))
     await nodes.patch(name, {"spec": {"taints": None}}, type=PatchType.MERGE)
-    there = {"cpu": "4", "memory": "8Gi", "pods": "10"}
-    await nodes.patch(name, {"status": {"allocatable": there}}, subresource="status")
+    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    await nodes.patch(name, {"status": {"allocatable": allocatable}}, subresource="status")
 
 
 async def make_token(cluster: Cluster) -> str:
-    """Of one who may do everything."""
+    """Return a token of a service account with the role cluster-admin."""
     role = ObjectMeta(name="everything-for-default")
     subject = Subject(kind="ServiceAccount", name="default", namespace="default")
     admin = RoleRef(apiGroup="rbac.authorization.k8s.io", kind="ClusterRole", name="cluster-admin")
@@ -48,8 +48,8 @@ async def make_token(cluster: Cluster) -> str:
     return str(token.status.token)
 
 
-async def bound(cluster: Cluster, name: str) -> str:
-    """The node of the pod, once it has one."""
+async def wait_for_binding(cluster: Cluster, name: str) -> str:
+    """Wait until the pod is bound, and return the name of its node."""
     chosen = Selection(namespace="default", fields=f"metadata.name={name}")
     async with cluster.client.of(Pod).watch(chosen, initial_events=True) as events:
         async for batch in events:
@@ -59,18 +59,20 @@ async def bound(cluster: Cluster, name: str) -> str:
     return ""
 
 
-def test_it_schedules_for_an_api_server_in_another_process(sampan: Sampan, cluster: Cluster) -> None:
+def test_scheduler_binds_pods_of_an_api_server_in_another_process(sampan: Sampan, cluster: Cluster) -> None:
     cluster.run(make_node(cluster, "a"))
     cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
     with sampan.running(NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == f"{NAME} has started\n"
-        assert cluster.run(bound(cluster, "p")) == "a"
+        assert cluster.run(wait_for_binding(cluster, "p")) == "a"
         lease = cluster.run(cluster.client.of(Lease).get(NAME, "kube-system"))
         assert lease.spec.holderIdentity
 
 
-def test_a_profile_of_ones_own(sampan: Sampan, cluster: Cluster, tmp_path: Path) -> None:
+def test_config_file_profile_schedules_pods_of_its_scheduler_name(
+    sampan: Sampan, cluster: Cluster, tmp_path: Path
+) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -82,7 +84,7 @@ def test_a_profile_of_ones_own(sampan: Sampan, cluster: Cluster, tmp_path: Path)
     cluster.run(cluster.client.of(Pod).create(pod))
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
     with sampan.running(NAME, *words, "--config", str(config)):
-        assert cluster.run(bound(cluster, "p")) == "a"
+        assert cluster.run(wait_for_binding(cluster, "p")) == "a"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_a_profile_of_ones_own(sampan: Sampan, cluster: Cluster, tmp_path: Path)
         ),
     ],
 )
-def test_a_configuration_that_makes_no_sense(sampan: Sampan, tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_configuration_file_is_rejected(sampan: Sampan, tmp_path: Path, text: str, message: str) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(text)
     done = sampan.run(NAME, "--config", str(config))
@@ -115,10 +117,10 @@ def test_a_classic_policy_is_applied(sampan: Sampan, cluster: Cluster, tmp_path:
     cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
     with sampan.running(NAME, *words, "--policy-config-file", str(policy)):
-        assert cluster.run(bound(cluster, "p")) == "b"
+        assert cluster.run(wait_for_binding(cluster, "p")) == "b"
 
 
-def test_a_policy_in_a_config_map(sampan: Sampan, cluster: Cluster) -> None:
+def test_policy_configmap_is_applied(sampan: Sampan, cluster: Cluster) -> None:
     cluster.run(make_node(cluster, "a"))
     cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
@@ -128,7 +130,7 @@ def test_a_policy_in_a_config_map(sampan: Sampan, cluster: Cluster) -> None:
     config_map = ConfigMap(metadata=ObjectMeta(name="policy", namespace="kube-system"), data=data)
     cluster.run(cluster.client.of(ConfigMap).create(config_map))
     with sampan.running(NAME, *words, "--policy-configmap", "policy"):
-        assert cluster.run(bound(cluster, "p")) == "a"
+        assert cluster.run(wait_for_binding(cluster, "p")) == "a"
 
 
 @pytest.mark.parametrize("command", ["up", NAME])
@@ -140,7 +142,7 @@ def test_a_policy_in_a_config_map(sampan: Sampan, cluster: Cluster) -> None:
         ("predicat: []", "Object contains unknown field `predicat`"),
     ],
 )
-def test_policies_that_make_no_sense(sampan: Sampan, tmp_path: Path, command: str, text: str, message: str) -> None:
+def test_invalid_policy_file_is_rejected(sampan: Sampan, tmp_path: Path, command: str, text: str, message: str) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(text)
     words = ("--master", "http://127.0.0.1:1") if command == NAME else ()
@@ -148,27 +150,27 @@ def test_policies_that_make_no_sense(sampan: Sampan, tmp_path: Path, command: st
     assert error == f"Error: --policy-config-file: {policy}: {message}\n"
 
 
-def test_flags_that_make_no_sense(sampan: Sampan) -> None:
+def test_invalid_algorithm_provider_flags_are_rejected(sampan: Sampan) -> None:
     words = (NAME, "--master", "http://127.0.0.1:1", "--algorithm-provider")
     assert "there is no 'Best'; supported: DefaultProvider, ClusterAutoscaler" in sampan.fails(*words, "Best")
     error = sampan.fails(*words, "DefaultProvider", "--policy-config-file", "/x")
     assert "--policy-config-file: cannot be given together with --algorithm-provider" in error
 
 
-def test_it_tells_why_on_its_own_port(sampan: Sampan, cluster: Cluster) -> None:
-    """With a token: the API server is asked whose it is, and whether that one may."""
+def test_why_reads_the_decision_from_the_scheduler_port(sampan: Sampan, cluster: Cluster) -> None:
+    """The scheduler authenticates and authorizes the token by reviews of the API server."""
     cluster.run(make_node(cluster, "a"))
     cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
     token = cluster.run(make_token(cluster))
     port = free_port()
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port), "--leader-elect=false")
     with sampan.running(NAME, *words):
-        assert cluster.run(bound(cluster, "p")) == "a"
+        assert cluster.run(wait_for_binding(cluster, "p")) == "a"
         where = ("-s", cluster.url, "--insecure-skip-tls-verify", "--scheduler", f"https://127.0.0.1:{port}")
         assert "decided " in sampan("why", "pod/p", *where, "--token", token)
 
 
-def test_one_that_does_not_lead_has_no_pods_to_tell_of(sampan: Sampan, cluster: Cluster) -> None:
+def test_standby_scheduler_serves_no_resource_metrics(sampan: Sampan, cluster: Cluster) -> None:
     now = times.format_micro_time(time.time())
     held = LeaseSpec(holderIdentity="another", leaseDurationSeconds=3600, acquireTime=now, renewTime=now)
     lease = Lease(metadata=ObjectMeta(name=NAME, namespace="kube-system"), spec=held)

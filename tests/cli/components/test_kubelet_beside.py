@@ -8,7 +8,7 @@ from tests.kubelet.agent.real_node import manifest
 from tests.ports import free_port
 
 
-def test_the_kubelet_and_the_api_server_trust_each_other(sampan: Sampan, tmp_path: Path) -> None:
+def test_exec_reaches_a_pod_of_a_kubelet_with_the_admin_kubeconfig(sampan: Sampan, tmp_path: Path) -> None:
     directory = tmp_path / "manifests"
     directory.mkdir()
     (directory / "own.json").write_text(manifest("own"))

@@ -1,4 +1,4 @@
-"""`sampan kubelet` with nothing but a token: it asks the cluster for its certificates, and is served by them."""
+"""`sampan kubelet` with a bootstrap token: the kubelet requests its client and serving certificates."""
 
 import base64
 import ssl
@@ -19,18 +19,18 @@ from tests.eventually import eventually, wait_until
 from tests.kubelet.agent.bootstrap_rights import bind_bootstrap_roles
 from tests.ports import free_port
 
-NODE, ID, WORD = "joining", "abcdef", "0123456789abcdef"
+NODE, ID, SECRET = "joining", "abcdef", "0123456789abcdef"
 
 
 def bootstrap_config(admin: Path, path: Path) -> Path:
-    """The same cluster, as somebody who has but a token."""
+    """Write a kubeconfig of the same cluster whose only credential is the bootstrap token."""
     config = yaml.safe_load(admin.read_text())
-    config["users"][0]["user"] = {"token": f"{ID}.{WORD}"}
+    config["users"][0]["user"] = {"token": f"{ID}.{SECRET}"}
     path.write_text(yaml.safe_dump(config))
     return path
 
 
-def ca_of(admin: Path, path: Path) -> Path:
+def write_ca(admin: Path, path: Path) -> Path:
     data = yaml.safe_load(admin.read_text())["clusters"][0]["cluster"]["certificate-authority-data"]
     path.write_bytes(base64.b64decode(data))
     return path
@@ -39,7 +39,7 @@ def ca_of(admin: Path, path: Path) -> Path:
 async def create_bootstrap_token(client: Client) -> None:
     data = {
         "token-id": ID,
-        "token-secret": WORD,
+        "token-secret": SECRET,
         "usage-bootstrap-authentication": "true",
         "auth-extra-groups": "system:bootstrappers:nodes",
     }
@@ -53,7 +53,7 @@ async def create_bootstrap_token(client: Client) -> None:
     await bind_bootstrap_roles(client)
 
 
-async def registered(client: Client) -> None:
+async def wait_until_registered(client: Client) -> None:
     async def is_registered() -> bool:
         return NODE in [node.metadata.name for node in (await client.of(Node).list()).items]
 
@@ -61,7 +61,7 @@ async def registered(client: Client) -> None:
 
 
 async def approve_serving(client: Client) -> None:
-    """As a person would: of the certificates of ports no controller decides."""
+    """Approve the request for a serving certificate, as an administrator does: no controller approves it."""
     requests = client.of(CertificateSigningRequest)
 
     async def pending() -> list[CertificateSigningRequest]:
@@ -79,11 +79,11 @@ async def approve_serving(client: Client) -> None:
     await requests.update(request, subresource="approval")
 
 
-def served(url: str, ca: Path) -> int:
-    """Return the code of the refusal once the port shows a certificate that the cluster's CA signed."""
+def error_code(url: str, ca: Path) -> int:
+    """Wait until the port has a certificate of the cluster's CA, and return the status code of the error response."""
     context = ssl.create_default_context(cafile=str(ca))
 
-    def refusal() -> int:
+    def try_request() -> int:
         try:
             urllib.request.urlopen(url, context=context, timeout=5).close()
         except urllib.error.HTTPError as error:
@@ -91,29 +91,29 @@ def served(url: str, ca: Path) -> int:
                 return error.code
         return 0
 
-    return wait_until(refusal, poll_s=0.05, ignore=(OSError,))
+    return wait_until(try_request, poll_s=0.05, ignore=(OSError,))
 
 
-async def removed(client: Client) -> None:
+async def delete_node(client: Client) -> None:
     await client.of(Node).delete(NODE)
 
 
-def test_a_node_joins_with_a_token(sampan: Sampan, tmp_path: Path) -> None:
-    server, port, written = str(free_port()), str(free_port()), tmp_path / "kubelet.conf"
+def test_kubelet_joins_with_a_bootstrap_token_and_restarts_without_token(sampan: Sampan, tmp_path: Path) -> None:
+    server, port, kubeconfig = str(free_port()), str(free_port()), tmp_path / "kubelet.conf"
     components = ("--components", "apiserver,controllers", "--enable-bootstrap-token-auth")
     sampan("up", "--detach", "--secure-port", server, "--bind-address", "127.0.0.1", *components)
     admin = sampan.directory() / "admin.kubeconfig"
     run_as_admin(admin, create_bootstrap_token)
     root = tmp_path / "root"
-    words = ["--kubeconfig", str(written), "--hostname-override", NODE, "--rotate-server-certificates"]
+    words = ["--kubeconfig", str(kubeconfig), "--hostname-override", NODE, "--rotate-server-certificates"]
     words += ["--address", "127.0.0.1", "--port", port]
-    joining = ("--bootstrap-kubeconfig", str(bootstrap_config(admin, tmp_path / "bootstrap.conf")))
-    with running_kubelet(sampan, root, *words, *joining):
-        run_as_admin(admin, registered)
+    bootstrap_flags = ("--bootstrap-kubeconfig", str(bootstrap_config(admin, tmp_path / "bootstrap.conf")))
+    with running_kubelet(sampan, root, *words, *bootstrap_flags):
+        run_as_admin(admin, wait_until_registered)
         run_as_admin(admin, approve_serving)
-        assert served(f"https://127.0.0.1:{port}/pods", ca_of(admin, tmp_path / "ca.crt")) == 401
-    user = yaml.safe_load(written.read_text())["users"][0]["user"]
+        assert error_code(f"https://127.0.0.1:{port}/pods", write_ca(admin, tmp_path / "ca.crt")) == 401
+    user = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]
     assert user["client-certificate"] == str(root / "pki" / "kubelet-client-current.pem")
-    run_as_admin(admin, removed)
+    run_as_admin(admin, delete_node)
     with running_kubelet(sampan, root, *words):
-        run_as_admin(admin, registered)
+        run_as_admin(admin, wait_until_registered)

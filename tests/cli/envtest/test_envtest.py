@@ -28,7 +28,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 @dataclass
 class Environment:
-    """What envtest prepares: ports, and a directory with certificates."""
+    """The ports and the directory of certificates that envtest prepares."""
 
     assets: Path
     directory: Path
@@ -145,7 +145,7 @@ def config_map(name: str, **metadata: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, **metadata}}
 
 
-def test_objects_outlive_the_server_and_their_owner_takes_them_along(environment: Environment) -> None:
+def test_dependents_are_garbage_collected_after_a_restart_with_controllers(environment: Environment) -> None:
     send = environment.request
     with environment.api_server(controllers=""):
         code, owner = send("POST", CONFIG_MAPS, config_map("owner"))
@@ -160,19 +160,19 @@ def test_objects_outlive_the_server_and_their_owner_takes_them_along(environment
         wait_until(lambda: send("GET", "/api/v1/namespaces/shop")[0] == 404)
 
 
-def test_the_store_of_etcd_is_found_by_its_url(environment: Environment) -> None:
+def test_sqlite_store_is_found_by_the_url_of_the_etcd_program(environment: Environment) -> None:
     store = find_store(StoreConfig(etcd_servers=[environment.etcd_url]))
     assert store.sqlite is not None
     assert store.sqlite.parent == environment.directory / "etcd"
     assert not store.is_synced
 
 
-def test_another_etcd_is_used_as_it_is() -> None:
+def test_real_etcd_servers_are_used_unchanged() -> None:
     real = StoreConfig(etcd_servers=[f"http://127.0.0.1:{free_port()}", "https://127.0.0.1:1"])
     assert find_store(real) is real
 
 
-def test_the_directory_is_written_once_and_mended(assets: Path) -> None:
+def test_assets_are_written_once_and_missing_programs_restored(assets: Path) -> None:
     times = {path.name: path.stat().st_mtime_ns for path in assets.iterdir()}
     assert set(times) == {"etcd", "kube-apiserver", "kubectl"}
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o755 for path in assets.iterdir())
@@ -198,14 +198,14 @@ def test_the_help_lists_flags_at_the_start_of_lines(assets: Path, program: str, 
         (["serve"], "'serve' is not a flag"),
     ],
 )
-def test_etcd_refuses_what_it_cannot_do(assets: Path, tmp_path: Path, words: list[str], reason: str) -> None:
+def test_etcd_rejects_unsupported_arguments(assets: Path, tmp_path: Path, words: list[str], reason: str) -> None:
     command = [str(assets / "etcd"), *words]
     completed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
     assert completed.returncode == 1
     assert reason in completed.stderr
 
 
-def test_flags_of_etcd_are_written_as_go_reads_them() -> None:
+def test_etcd_flags_are_parsed_as_in_go() -> None:
     words = ["--data-dir=/data", "-name", "node", "--unsafe-no-fsync", "--listen-client-urls", "http://a:1"]
     assert parse_flags(words) == {
         "data-dir": "/data",
@@ -215,7 +215,7 @@ def test_flags_of_etcd_are_written_as_go_reads_them() -> None:
     }
 
 
-def test_flags_of_kube_apiserver_without_effect_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_kube_apiserver_flags_without_effect_are_dropped_and_named(capsys: pytest.CaptureFixture[str]) -> None:
     words = [
         "--secure-port=1",
         "--goaway-chance=0.1",

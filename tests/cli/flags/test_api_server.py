@@ -49,7 +49,7 @@ def command(**options: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("flag", SWITCHES)
 @pytest.mark.parametrize(("end", "is_on"), [("", True), ("=true", True), ("=false", False)])
-def test_all_ways_to_write_a_switch(flag: str, end: str, is_on: bool) -> None:
+def test_boolean_flags_accept_true_false_and_no_value(flag: str, end: str, is_on: bool) -> None:
     options = command.main([f"{flag}{end}", "--secure-port=7443"], standalone_mode=False)
     assert options[flag.removeprefix("--").replace("-", "_")] is is_on
     assert options["secure_port"] == 7443

@@ -1,4 +1,4 @@
-"""Feature gates: their defaults are accepted, other values are refused unless the feature can be switched."""
+"""Feature gates: default values are accepted, other values only for gates that can be switched."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from sampan.cli.failures import CliError
 from sampan.cli.flags.feature_gates import BY_RUNTIME_CONFIG, DEFAULTS, feature_gates
 
 
-def test_defaults_and_gates_that_can_be_switched() -> None:
+def test_default_values_and_switchable_gates_are_accepted() -> None:
     text = "SidecarContainers=true,EventedPLEG=false,StorageVersionMigrator=true,AllAlpha=false"
     text += ",CRDObservedGenerationTracking=false,NativeHistograms=false"
     assert feature_gates(text) == {
@@ -29,10 +29,10 @@ def test_defaults_and_gates_that_can_be_switched() -> None:
         ("SidecarContainers", "--feature-gates: want NAME=true or NAME=false"),
     ],
 )
-def test_what_is_refused(text: str, message: str) -> None:
+def test_unknown_gates_and_fixed_gates_with_other_values_are_rejected(text: str, message: str) -> None:
     with pytest.raises(CliError, match=message):
         feature_gates(text)
 
 
-def test_a_gate_is_either_switched_or_has_a_default() -> None:
+def test_switchable_gates_have_no_fixed_default() -> None:
     assert not BY_RUNTIME_CONFIG & DEFAULTS.keys()

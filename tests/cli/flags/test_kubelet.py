@@ -1,4 +1,4 @@
-"""The kubelet's flags, its configuration file, and the file of flags."""
+"""The kubelet's flags, its configuration file, and its flags file."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ authentication: {anonymous: {enabled: true}}
 """
 
 
-def test_defaults_are_the_real_ones() -> None:
+def test_defaults_match_the_real_kubelet() -> None:
     config = agent_config(settings({}), Path("/r"), Path("/l"))
     assert (config.max_pods, config.kubelet.status_s, config.relist_s) == (110, 10.0, 60.0)
     assert (config.kubelet.lease_duration_s, config.kubelet.renew_s) == (40, 10.0)
@@ -29,7 +29,7 @@ def test_defaults_are_the_real_ones() -> None:
     assert config.container_log_max_bytes == 10 << 20
 
 
-def test_flags_go_before_the_file(tmp_path: Path) -> None:
+def test_flags_override_the_configuration_file(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(CONFIG)
     file = read_config(str(path))
@@ -47,26 +47,26 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
     ("text", "message"),
     [("kind: Other", "want a KubeletConfiguration"), (f"{CONFIG}maxPodz: 3", "unknown fields: maxPodz")],
 )
-def test_a_file_that_is_wrong(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_configuration_file_is_rejected(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(text)
     with pytest.raises(CliError, match=message):
         read_config(str(path))
 
 
-def test_a_flag_that_is_wrong() -> None:
+def test_invalid_taint_flag_is_rejected() -> None:
     with pytest.raises(CliError, match="--register-with-taints: want K=V:EFFECT"):
         settings({"register_with_taints": "a=b:Sometimes"})
 
 
-def test_flags_in_a_file(tmp_path: Path) -> None:
+def test_flags_file_is_parsed(tmp_path: Path) -> None:
     path = tmp_path / "kubelet"
     path.write_text('# classic\nKUBELET_ADDRESS="--address=127.0.0.1"\nKUBELET_ARGS="--v=2 --max-pods=5"\n\n--port 1\n')
     assert flags_file(path) == ["--address=127.0.0.1", "--v=2", "--max-pods=5", "--port", "1"]
     assert flags_file(tmp_path / "none") == []
 
 
-def test_the_command_line_goes_before_the_file_of_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_line_overrides_the_flags_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "kubelet"
     path.write_text('KUBELET_ARGS="--max-pods=5 --node-labels=a=b"\n')
     monkeypatch.setattr(kubelet, "flags_file", lambda: flags_file(path))
@@ -74,8 +74,10 @@ def test_the_command_line_goes_before_the_file_of_flags(tmp_path: Path, monkeypa
     assert (parameters["max_pods"], parameters["node_labels"]) == (7, "a=b")
 
 
-def test_a_file_of_another_installation(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """As tools that set up clusters write it: what is not heeded is told, and the rest holds."""
+def test_configuration_fields_without_effect_are_logged_and_ignored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Tools that set up clusters write such files; all other fields take effect."""
     path = tmp_path / "config.yaml"
     more = "cgroupDriver: systemd\nmemorySwap: {}\nhealthzPort: 10249\nvolumeStatsAggPeriod: 0s\n"
     more += "crashLoopBackOff: {maxContainerRestartPeriod: 30s}\nmergeDefaultEvictionSettings: true\npodPidsLimit: 64\n"
@@ -89,21 +91,21 @@ def test_a_file_of_another_installation(tmp_path: Path, caplog: pytest.LogCaptur
     assert config.shutdown_groups == [ShutdownGroup(5, 9)]
 
 
-def test_headers_and_permissions() -> None:
+def test_manifest_url_headers_host_network_sources_and_allow_privileged() -> None:
     configuration = settings({"manifest_url_header": "X-Key:secret,B:c", "host_network_sources": "file,api"})
     config = agent_config({**configuration, "allow-privileged": False}, Path("/r"), Path("/l"))
     assert config.static_url_headers == {"X-Key": "secret", "B": "c"}
     assert (config.host_network_sources, config.allows_privileged) == (["file", "api"], False)
 
 
-def test_tls_versions_and_cipher_suites_of_the_file(tmp_path: Path) -> None:
+def test_tls_cipher_suites_of_the_configuration_file_are_applied(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
     path.write_text(f"{CONFIG}tlsMinVersion: VersionTLS12\ntlsCipherSuites: [{suite}]\n")
     values = settings({}, read_config(str(path)))
     ports = kubelet._ports(values, agent_config(values, Path("/r"), Path("/l")))
-    of_tls_12 = [cipher["name"] for cipher in ports.tls.get_ciphers() if cipher["protocol"] == "TLSv1.2"]
-    assert of_tls_12 == ["ECDHE-ECDSA-AES256-GCM-SHA384"]
+    tls_12_suites = [cipher["name"] for cipher in ports.tls.get_ciphers() if cipher["protocol"] == "TLSv1.2"]
+    assert tls_12_suites == ["ECDHE-ECDSA-AES256-GCM-SHA384"]
     wrong = settings({"tls_cipher_suites": "TLS_ODD"})
     with pytest.raises(CliError, match="--tls-cipher-suites: cipher suite TLS_ODD does not exist"):
         kubelet._ports(wrong, agent_config(wrong, Path("/r"), Path("/l")))

@@ -1,4 +1,4 @@
-"""The flags of the controllers about nodes and services."""
+"""Flags of the node, route and service controllers."""
 
 import json
 
@@ -28,7 +28,7 @@ def settings(*words: str, only_ranges: bool = False) -> ControllerConfig:
     return controller_configs[0]
 
 
-def test_defaults_are_those_of_the_configuration() -> None:
+def test_default_flags_equal_the_default_controller_config() -> None:
     default = ControllerConfig(cluster_cidr=[], service_cluster_ip_range=[])
     assert settings() == settings(only_ranges=True) == default
 
@@ -59,12 +59,12 @@ def test_explicit_flags_override_the_defaults() -> None:
         ("--node-monitor-period soon", '--node-monitor-period: time: invalid duration "soon"'),
     ],
 )
-def test_mistakes_are_reported(words: str, message: str) -> None:
+def test_invalid_flags_are_rejected(words: str, message: str) -> None:
     with pytest.raises(CliError, match=message):
         settings(*words.split())
 
 
-def test_nodes_of_a_cluster_get_ranges(sampan: Sampan) -> None:
+def test_nodes_get_pod_cidrs_from_cluster_cidr(sampan: Sampan) -> None:
     where = ("--secure-port", str(free_port()), "--bind-address", "127.0.0.1")
     ranges = ("--allocate-node-cidrs", "--cluster-cidr", "10.200.0.0/22")
     sampan("up", "--detach", *where, "--runtime", "hollow", "--nodes", "2", *ranges)

@@ -1,4 +1,4 @@
-"""Command lines of real components: flags without effect are named, flags that protect something are refused."""
+"""Command lines of real components: flags without effect are named, unsupported flags that matter are rejected."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def test_flags_without_effect_are_named_in_one_line(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("flag", ["--audit-webhook-mode=blocking", "--tls-curve-preferences=a", "--etcd-prefix=/x"])
-def test_flags_that_would_be_missed_are_refused(flag: str) -> None:
+def test_unsupported_flags_that_change_behaviour_are_rejected(flag: str) -> None:
     with pytest.raises(click.UsageError):
         command_of("kube-apiserver").make_context("kube-apiserver", [flag])
 
 
-def test_flags_that_may_only_have_their_default() -> None:
+def test_flags_with_fixed_values_reject_other_values() -> None:
     words = ["--cpu-manager-policy=none", "--cloud-provider", "", "--protect-kernel-defaults=false", "--enable-server"]
     assert command_of("kubelet").make_context("kubelet", [*words, "--memory-manager-policy", "None"]).args == []
     with pytest.raises(click.UsageError, match="--cpu-manager-policy: Sampan supports only none, not 'static'"):
@@ -96,11 +96,11 @@ def test_flags_that_may_only_have_their_default() -> None:
         command_of(name).make_context(name, ["--cloud-provider=gce"])
 
 
-def test_a_flag_that_the_command_has_keeps_its_effect() -> None:
+def test_flag_implemented_by_the_command_is_not_dropped() -> None:
     assert "profiling" in component_flags("kube-proxy")
     context = command_of("kube-proxy").make_context("kube-proxy", ["--profiling=true"])
     assert context.params["profiling"] is True
 
 
-def test_a_value_of_its_own_word_goes_with_the_flag() -> None:
+def test_drop_flags_also_removes_a_separate_value() -> None:
     assert drop_flags(["--a", "1", "--b", "--c=2", "x"], {"--a", "--c"}) == (["--b", "x"], ["--a", "--c"])

@@ -60,13 +60,13 @@ def test_candidates(cluster: tuple[Cluster, Path], words: list[str], candidates:
     assert complete(cluster[1], *words) == candidates
 
 
-def test_nothing_fails_without_a_cluster(tmp_path: Path) -> None:
+def test_completion_without_a_cluster_does_not_fail(tmp_path: Path) -> None:
     assert complete(tmp_path / "nowhere", "get", "pods", "") == []
     assert "get" in complete(tmp_path / "nowhere", "")
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_script_in_bash(cluster: tuple[Cluster, Path], tmp_path: Path) -> None:
+def test_bash_completion_script(cluster: tuple[Cluster, Path], tmp_path: Path) -> None:
     program = tmp_path / "sampan"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m sampan "$@"\n')
     program.chmod(0o755)

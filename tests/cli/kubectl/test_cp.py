@@ -57,7 +57,7 @@ def test_a_link_in_the_target_is_not_followed(tmp_path: Path) -> None:
     assert not list(outside.iterdir())
 
 
-def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_archive_without_the_requested_path_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(KubectlError, match="tar contents corrupted"):
         unpack(archive(("other/a", b"1", "")), "/dir", tmp_path, namespace="n", pod="p")
 

@@ -36,7 +36,7 @@ def log_server(*bodies: bytes) -> Iterator[tuple[str, list[str]]]:
     listener.close()
 
 
-def test_a_lost_connection_is_replaced_when_following(
+def test_follow_reconnects_after_a_lost_connection(
     capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "_RETRY_INTERVAL_S", 0.0)
@@ -52,7 +52,7 @@ def test_a_lost_connection_is_replaced_when_following(
     assert "sinceTime=" in requests[1]
 
 
-def test_a_lost_connection_is_an_error_otherwise() -> None:
+def test_lost_connection_without_follow_is_an_error() -> None:
     options = {"pod_running_timeout": 5.0, "prefix": False, "all_pods": False, "ignore_errors": False, "follow": False}
     with log_server(b"4\r\none\n\r\n") as (address, _):
         session = Session(Access(server=address), "default")

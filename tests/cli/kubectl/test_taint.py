@@ -51,7 +51,7 @@ def test_operations(
     assert (result, [taint["key"] for taint in taints]) == (operation, keys)
 
 
-def test_errors() -> None:
+def test_conflicting_taint_changes_are_rejected() -> None:
     with pytest.raises(CliError, match=r"node n already has a taint\(s\) with same effect"):
         changed_taints([A], [A], [], overwrite=False, node="n")
     with pytest.raises(CliError, match='taint "z:NoExecute" not found'):

@@ -1,4 +1,4 @@
-"""Where `sampan up` listens: nobody on another machine gets a connection unless --bind-address says so."""
+"""Addresses on which `sampan up` listens: other machines get no connection unless --bind-address allows it."""
 
 import ipaddress
 import json
@@ -38,7 +38,7 @@ def listening(pid: int, namespace: NetworkNamespace = _MACHINE) -> set[tuple[str
     return addresses
 
 
-def listening_anywhere(sampan: Sampan) -> set[tuple[str, int]]:
+def all_listening(sampan: Sampan) -> set[tuple[str, int]]:
     """Return the TCP sockets of the cluster on the machine and in the network namespaces of its nodes."""
     nodes = sampan.home.glob("clusters/*/nodes/*/netns")
     namespaces = [_MACHINE, *(NetworkNamespace(path) for path in nodes if is_network(path))]
@@ -46,12 +46,12 @@ def listening_anywhere(sampan: Sampan) -> set[tuple[str, int]]:
 
 
 def _address(text: str) -> str:
-    """The kernel writes words of four bytes in the machine's order."""
+    """Return an address of /proc/net/tcp, which has words of four bytes in the byte order of the machine."""
     words = [bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8)]
     return str(ipaddress.ip_address(b"".join(words)))
 
 
-def shown(addresses: set[tuple[str, int]]) -> set[str]:
+def formatted(addresses: set[tuple[str, int]]) -> set[str]:
     return {f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses}
 
 
@@ -60,15 +60,17 @@ def up(sampan: Sampan, *words: str) -> int:
     lines = unwrapped(sampan("up", "--detach", "--secure-port", str(port), *words))
     addresses = set(lines[1].removeprefix("  listen ").split(", "))
     # The kubelet opens its port when it has registered its node.
-    wait_until(lambda: not shown(listening_anywhere(sampan)) < addresses, timeout_s=TIMEOUT_S)
-    assert shown(listening_anywhere(sampan)) == addresses
+    wait_until(lambda: not formatted(all_listening(sampan)) < addresses, timeout_s=TIMEOUT_S)
+    assert formatted(all_listening(sampan)) == addresses
     (status,) = json.loads(sampan("status", "-o", "json"))
     assert set(status["listening"]) == addresses
     return port
 
 
-@pytest.mark.parametrize("words", [["--nodes", "0"], ["--runtime", "hollow", "--nodes", "1"]], ids=["none", "hollow"])
-def test_strangers_on_the_network_find_no_open_port(sampan: Sampan, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [["--nodes", "0"], ["--runtime", "hollow", "--nodes", "1"]], ids=["no-nodes", "hollow-nodes"]
+)
+def test_cluster_without_real_nodes_listens_only_on_loopback(sampan: Sampan, words: list[str]) -> None:
     port = up(sampan, *words)
     assert listening(sampan.note()["pid"]) == {(address, port) for address in LOOPBACK}
     for address in LOOPBACK:
@@ -78,15 +80,15 @@ def test_strangers_on_the_network_find_no_open_port(sampan: Sampan, words: list[
 
 @needs_containers
 @pytest.mark.parametrize("network", ["own", "host"])
-def test_strangers_on_the_network_do_not_reach_the_kubelet(sampan: Sampan, network: str) -> None:
+def test_kubelet_of_a_real_node_does_not_listen_on_the_network(sampan: Sampan, network: str) -> None:
     port = up(sampan, "--runtime", "oci", "--node-network", network)
     addresses = listening(sampan.note()["pid"])
     nodes = {address for address in own_addresses() if is_own(address)}
     assert {host for host, number in addresses if number == port} == {*LOOPBACK, *nodes}
     # the DNS server of a node on the network of the machine responds only to nodes and pods
-    of_dns = set() if network == "own" else {*nodes} | {own_addresses()[0]}
+    dns_addresses = set() if network == "own" else {*nodes} | {own_addresses()[0]}
     others = {(host, number) for host, number in addresses if number != port}
-    assert {host for host, _ in others} == ({"127.0.0.1"} | of_dns if network == "host" else set())
+    assert {host for host, _ in others} == ({"127.0.0.1"} | dns_addresses if network == "host" else set())
 
 
 @needs_containers
@@ -122,25 +124,25 @@ spec:
 """
 
 
-def test_the_address_that_was_asked_for_is_the_only_one(sampan: Sampan) -> None:
+def test_bind_address_is_the_only_listen_address(sampan: Sampan) -> None:
     port = up(sampan, "--nodes", "0", "--bind-address", "127.0.0.2")
     assert listening(sampan.note()["pid"]) == {("127.0.0.2", port)}
     assert sampan.note()["url"] == f"https://127.0.0.2:{port}"
-    _verified(sampan, "127.0.0.2", port)
+    _check_certificate(sampan, "127.0.0.2", port)
     assert "default" in sampan("kubectl", "get", "namespaces")
 
 
-def test_other_machines_can_join_if_all_addresses_were_asked_for(sampan: Sampan) -> None:
+def test_bind_address_of_all_zeros_serves_a_valid_certificate_on_every_address(sampan: Sampan) -> None:
     port = up(sampan, "--nodes", "0", "--bind-address", "0.0.0.0")
     assert listening(sampan.note()["pid"]) == {("0.0.0.0", port)}
     assert sampan.note()["url"] == f"https://127.0.0.1:{port}"
     for address in own_addresses():
         if ":" not in address:
-            _verified(sampan, address, port)
+            _check_certificate(sampan, address, port)
 
 
-def _verified(sampan: Sampan, address: str, port: int) -> None:
-    """The server's certificate is good for the address."""
+def _check_certificate(sampan: Sampan, address: str, port: int) -> None:
+    """Check that the server's certificate is valid for the address."""
     context = ssl.create_default_context(cafile=sampan.directory() / "pki/ca.crt")
     with (
         socket.create_connection((address, port), timeout=60) as plain,
@@ -149,14 +151,14 @@ def _verified(sampan: Sampan, address: str, port: int) -> None:
         pass
 
 
-def test_a_taken_insecure_port_is_named_by_its_own_flag(sampan: Sampan) -> None:
+def test_insecure_port_in_use_is_reported(sampan: Sampan) -> None:
     with socket.create_server(("127.0.0.1", 0)) as occupied:
         port = occupied.getsockname()[1]
         error = sampan.fails("up", "--insecure-port", str(port), "--secure-port", str(free_port()), "--nodes", "0")
     assert error.endswith(f"Error: --insecure-port: 127.0.0.1:{port} is in use; give another port\n")
 
 
-def test_the_api_server_alone_listens_everywhere_as_the_real_one(sampan: Sampan) -> None:
+def test_kube_apiserver_listens_on_all_addresses_by_default(sampan: Sampan) -> None:
     port = free_port()
     with sampan.running("kube-apiserver", "--secure-port", str(port)) as process:
         assert process.stdout is not None

@@ -31,7 +31,7 @@ if [ -n "$PYTHON" ] && ! setpriv --reuid {USER} --clear-groups --regid {USER} te
 fi
 cd / && exec setpriv --reuid {USER} --regid {USER} --clear-groups --inh-caps=-all "$@"
 """
-"""Runs a command as another user, to whom it shows the directory with Python, which may be in the home of root."""
+"""A script that runs a command as another user, and shows it the directory of Python, even in the home of root."""
 SERVER = (
     "import http.server as h\n"
     "class H(h.BaseHTTPRequestHandler):\n"
@@ -109,8 +109,8 @@ def start(sampan: Sampan, *words: str) -> None:
 
 
 @needs_users
-def test_containers_in_a_user_namespace(sampan: Sampan) -> None:
-    """Pods, logs, exec, services by name, the API from a pod, node ports of the machine: as for root."""
+def test_pods_services_and_node_ports_work_in_a_user_namespace(sampan: Sampan) -> None:
+    """Logs, exec, services by name, the API from a pod, and node ports work as for root."""
     start(sampan)
     assert "user namespace, as you are not root" in (sampan.directory() / "sampan.log").read_text()
     assert sampan("kubectl", "logs", "web") == "0\n"
@@ -128,7 +128,7 @@ def test_containers_in_a_user_namespace(sampan: Sampan) -> None:
 
 
 @needs_users
-def test_everything_ends_with_the_process_of_the_user(sampan: Sampan) -> None:
+def test_sigkill_of_the_outer_process_ends_all_processes_of_the_cluster(sampan: Sampan) -> None:
     start(sampan)
     outer = sampan.note()["pid"]
     inner = processes_below(outer)
@@ -147,8 +147,7 @@ def _is_alive(pid: int) -> bool:
 
 
 @needs_users
-def test_processes_without_isolation(sampan: Sampan) -> None:
-    """The userspace proxy serves the services."""
+def test_process_runtime_serves_services_through_the_userspace_proxy(sampan: Sampan) -> None:
     start(sampan, "--runtime", "process", "--nodes", "1")
     assert get(f"http://127.0.0.1:{NODE_PORT}/") == (200, "hello")
     address = json.loads(sampan("kubectl", "get", "service", "web", "-o", "json"))["spec"]["clusterIP"]

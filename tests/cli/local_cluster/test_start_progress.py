@@ -1,4 +1,4 @@
-"""The steps of a start on a terminal and elsewhere."""
+"""The printed steps of a start, on a terminal and in a file."""
 
 import sys
 
@@ -24,7 +24,7 @@ def test_each_step_is_one_line(
     assert ("…" in out) is is_terminal
 
 
-def test_lines_of_a_log_that_are_no_steps() -> None:
+def test_log_lines_are_not_step_lines() -> None:
     assert is_step_line(step_line("nodes", 123.4))
     assert not is_step_line("2026-01-01 00:00:00 WARNING sampan: took 1.00 s")
     assert not is_step_line("  listen 127.0.0.1:6443")

@@ -28,22 +28,28 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_directory_is_in_the_home_of_the_user(home: Path) -> None:
+def test_cluster_directory_and_its_readable_files_belong_to_the_sudo_user(home: Path) -> None:
     assert clusters_root() == home / ".local/share/sampan"
-    where = ClusterDir(clusters_root() / "a")
-    where.make()
-    assert [path.stat().st_uid for path in (where.path, where.path.parent, home / ".local")] == [USER] * 3
-    where.pki.mkdir()
-    read_by_commands = (where.kubeconfig, where.flags, where.log, where.version_file, where.path / "lock")
+    cluster_dir = ClusterDir(clusters_root() / "a")
+    cluster_dir.make()
+    assert [path.stat().st_uid for path in (cluster_dir.path, cluster_dir.path.parent, home / ".local")] == [USER] * 3
+    cluster_dir.pki.mkdir()
+    read_by_commands = (
+        cluster_dir.kubeconfig,
+        cluster_dir.flags,
+        cluster_dir.log,
+        cluster_dir.version_file,
+        cluster_dir.path / "lock",
+    )
     for path in read_by_commands:
         path.touch(mode=0o600)
-    where.hand_over()
+    cluster_dir.hand_over()
     assert [(path.stat().st_uid, path.stat().st_mode & 0o777) for path in read_by_commands] == [(USER, 0o600)] * 5
-    assert where.pki.stat().st_uid == 0
-    assert where in known_clusters()
+    assert cluster_dir.pki.stat().st_uid == 0
+    assert cluster_dir in known_clusters()
 
 
-def test_links_to_files_of_root_are_not_given_away(home: Path) -> None:
+def test_hand_over_does_not_change_owners_through_links(home: Path) -> None:
     secret = home / "secret"
     secret.touch()
     hard, soft, own = home / "hard", home / "soft", home / "own"
@@ -55,21 +61,21 @@ def test_links_to_files_of_root_are_not_given_away(home: Path) -> None:
 
 
 @pytest.mark.parametrize("uid", ["", "0", "x", "-1", "4294967296000", "\u0661", "54399"])
-def test_other_values_are_no_user(home: Path, monkeypatch: pytest.MonkeyPatch, uid: str) -> None:
+def test_invalid_sudo_uid_is_ignored(home: Path, monkeypatch: pytest.MonkeyPatch, uid: str) -> None:
     monkeypatch.setenv("SUDO_UID", uid)
     assert sudo_user() is None
 
 
-def test_what_root_has_run_is_not_removed_by_others(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    where = ClusterDir(clusters_root() / "a")
-    where.make()
-    where.pki.mkdir()
+def test_down_delete_by_a_user_keeps_a_cluster_that_root_has_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster_dir = ClusterDir(clusters_root() / "a")
+    cluster_dir.make()
+    cluster_dir.pki.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setattr(os, "geteuid", lambda: USER)
-    (where.path / "lock").touch()
+    (cluster_dir.path / "lock").touch()
     done = CliRunner().invoke(cli, ["down", "--name", "a", "--delete"])
     assert (done.exit_code, done.stderr) == (
         1,
         "Error: --delete: root has run a; `sudo sampan down --delete` removes its data\n",
     )
-    assert where.pki.is_dir()
+    assert cluster_dir.pki.is_dir()

@@ -12,7 +12,7 @@ from tests.cli.command import Sampan
 
 
 def run(sampan: Sampan, *words: str) -> str:
-    """The command in this process, which is faster than in a process of its own."""
+    """Run the command in this process, which is faster than a process of its own."""
     done = CliRunner().invoke(cli, words, env=sampan.environment)
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -28,7 +28,7 @@ def config_map(sampan: Sampan, cluster: str) -> str:
     return run(sampan, "kubectl", "--name", cluster, "get", "configmap", "kept", "-o", "jsonpath={.data}")
 
 
-def test_a_running_cluster(sampan: Sampan, capfd: pytest.CaptureFixture[str]) -> None:
+def test_save_restore_and_fork_of_a_running_cluster(sampan: Sampan, capfd: pytest.CaptureFixture[str]) -> None:
     sampan("up", "--name", "one", "--detach", "--store", "memory", "--nodes", "1", "--runtime", "hollow")
     run(sampan, "kubectl", "--name", "one", "create", "configmap", "kept", "--from-literal=a=b")
     file = sampan.directory("one") / "volumes/pvc-1_default_data/file"
@@ -60,7 +60,7 @@ def test_a_running_cluster(sampan: Sampan, capfd: pytest.CaptureFixture[str]) ->
     assert "NEW: three exists" in fails(sampan, "snapshot", "fork", "three", "--name", "one")
 
 
-def test_mistakes_are_reported(sampan: Sampan, tmp_path: Path) -> None:
+def test_invalid_snapshots_and_names_are_reported(sampan: Sampan, tmp_path: Path) -> None:
     bad = tmp_path / "bad.tar"
     bad.write_bytes(b"x" * 2000)
     message = fails(sampan, "snapshot", "restore", str(bad), "--name", "new")

@@ -1,4 +1,4 @@
-"""Warnings of `sampan status`, and its screen."""
+"""Warnings and details of `sampan status`."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_warnings(fields: dict[str, object], warning: str) -> None:
     assert [text.startswith(warning) for text in texts] == ([True] if warning else [])
 
 
-def test_the_screen_fits_eighty_columns() -> None:
+def test_details_fit_eighty_columns() -> None:
     listening = [f"192.0.2.{number}:10250" for number in range(20)]
     nodes = {f"node-{number}": "Ready" for number in range(20)}
     full = report(listening=listening, nodes=nodes, pods={"Running": 3}, warnings=["too little of everything " * 9])
@@ -45,7 +45,7 @@ def test_the_screen_fits_eighty_columns() -> None:
     assert "pods          3 Running" in lines
 
 
-def test_a_cluster_that_does_not_run() -> None:
+def test_details_of_a_stopped_cluster_show_the_start_command() -> None:
     stopped = ClusterReport("mine", "stopped", "/data/mine")
     assert table_row(stopped) == ["mine", "stopped", "", "", "", ""]
     assert details(stopped)[-1] == "start         sampan up --name mine"

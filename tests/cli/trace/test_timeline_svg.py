@@ -7,7 +7,7 @@ from sampan.diagnosis.pod_timeline import Timeline, timeline
 from tests.diagnosis.recorded_pod import record
 
 
-def test_svg_escapes_what_users_name() -> None:
+def test_svg_escapes_object_names_and_actors() -> None:
     records = [record("apiserver", "create", 0.0, 0.1, "201", actor="<script>&")]
     root = ET.fromstring(timeline_svg("pod <a>/&", timeline(records)))
     assert "script" not in {child.tag for child in root.iter()}

@@ -5,7 +5,7 @@ from sampan.diagnosis.pod_timeline import timeline
 from tests.diagnosis.recorded_pod import record, started_pod
 
 
-def test_text_fits_eighty_columns_and_leaves_out_what_came_later() -> None:
+def test_text_fits_eighty_columns_and_omits_later_steps() -> None:
     text = timeline_text("pod default/web", timeline(started_pod()), is_wide=False)
     assert max(map(len, text.splitlines())) <= 80
     summary = "pod default/web: running after 1.00s, ready after 3.00s, reachable after 3.30s"
@@ -15,13 +15,13 @@ def test_text_fits_eighty_columns_and_leaves_out_what_came_later() -> None:
     assert timeline_text("pod default/web", timeline(started_pod()), is_wide=True).count("sha256:1") == 2
 
 
-def test_parts_of_a_step_are_shown_below_it() -> None:
+def test_substeps_are_shown_below_their_step() -> None:
     line = timeline(started_pod())
     short = timeline_text("pod default/web", line, is_wide=False).splitlines()
     assert [row.split("  ")[2].strip() for row in short[3:5]] == ["webhook policy.exam…", "write to the store"]
     assert "     ServiceAccount" in timeline_text("pod default/web", line, is_wide=True)
 
 
-def test_text_says_that_a_pod_does_not_run_yet() -> None:
+def test_text_of_a_pod_that_is_not_running_yet() -> None:
     line = timeline([record("apiserver", "create", 0.0, 0.1, "201", actor="admin")])
     assert "not running yet" in timeline_text("pod default/web", line, is_wide=True)

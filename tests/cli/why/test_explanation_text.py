@@ -1,4 +1,4 @@
-"""What `sampan why` prints of an explanation."""
+"""The text that `sampan why` prints for an explanation."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from sampan.cli.why import explanation_text
 from sampan.cli.why.workload_pods import complaints, selector_text
 
 
-def refusal(plugin: str, *reasons: str, final: bool = False) -> dict[str, Any]:
+def rejection(plugin: str, *reasons: str, final: bool = False) -> dict[str, Any]:
     return {"plugin": plugin, "reasons": list(reasons), "isFinal": final}
 
 
-REFUSED = {
+UNSCHEDULABLE = {
     "pod": "default/big",
     "scheduler": "default-scheduler",
     "time": 100.0,
@@ -20,14 +20,14 @@ REFUSED = {
     "filters": ["NodeUnschedulable", "TaintToleration", "NodeResourcesFit"],
     "skipped": ["NodePorts"],
     "nodes": [
-        {"name": "a", "fits": False, "refusals": [refusal("NodeResourcesFit", "Insufficient cpu", "Too many pods")]},
-        {"name": "b", "fits": False, "refusals": [refusal("TaintToleration", "node(s) had taints", final=True)]},
+        {"name": "a", "fits": False, "refusals": [rejection("NodeResourcesFit", "Insufficient cpu", "Too many pods")]},
+        {"name": "b", "fits": False, "refusals": [rejection("TaintToleration", "node(s) had taints", final=True)]},
     ],
 }
 
 
-def test_a_pod_that_no_node_will_do_for() -> None:
-    assert [line.rstrip() for line in explanation_text.lines(REFUSED, is_wide=False)] == [
+def test_unschedulable_pod_lists_rejections_by_node() -> None:
+    assert [line.rstrip() for line in explanation_text.lines(UNSCHEDULABLE, is_wide=False)] == [
         "last tried 5s ago (attempt 2): 0/2 nodes are available: …",
         "in the queue for 60s (unschedulable); retried when an event concerns the",
         "  plug-ins NodeResourcesFit",
@@ -43,31 +43,31 @@ def test_a_pod_that_no_node_will_do_for() -> None:
     ]
 
 
-def test_nodes_with_equal_refusals_share_their_lines() -> None:
-    cpu, taints = refusal("NodeResourcesFit", "Insufficient cpu"), refusal("TaintToleration", "node(s) had taints")
+def test_nodes_with_equal_rejections_share_their_lines() -> None:
+    cpu, taints = rejection("NodeResourcesFit", "Insufficient cpu"), rejection("TaintToleration", "node(s) had taints")
     nodes = [
         {"name": name, "fits": False, "refusals": refusals}
         for name, refusals in (("a", [cpu]), ("b", [cpu, taints]), ("c", [cpu]), ("d", [cpu]))
     ]
-    lines = explanation_text.lines(REFUSED | {"nodes": nodes, "count": 4}, is_wide=False)
+    lines = explanation_text.lines(UNSCHEDULABLE | {"nodes": nodes, "count": 4}, is_wide=False)
     assert [line.rstrip() for line in lines if "  NodeRes" in line or "  Taint" in line] == [
         "a and 2 more   NodeResourcesFit   Insufficient cpu",
         "b              NodeResourcesFit   Insufficient cpu",
         "               TaintToleration    node(s) had taints",
     ]
-    wide = explanation_text.lines(REFUSED | {"nodes": nodes, "count": 4}, is_wide=True)
+    wide = explanation_text.lines(UNSCHEDULABLE | {"nodes": nodes, "count": 4}, is_wide=True)
     assert sum("  NodeResourcesFit   Insufficient cpu" in line for line in wide) == 4
 
 
-def test_every_decision_in_the_wide_form() -> None:
-    text = "\n".join(line.rstrip() for line in explanation_text.lines(REFUSED, is_wide=True))
+def test_wide_output_shows_every_plugin_decision() -> None:
+    text = "\n".join(line.rstrip() for line in explanation_text.lines(UNSCHEDULABLE, is_wide=True))
     assert "a      NodeResourcesFit   Insufficient cpu     may help" in text
     assert "b      TaintToleration    node(s) had taints   would not help" in text
     assert "b      ok                  no                ok" in text
     assert text.endswith("plug-ins that did not apply: NodePorts")
 
 
-def test_scores_of_a_pod_that_is_somewhere() -> None:
+def test_scheduled_pod_shows_node_scores() -> None:
     def node(name: str, total: int, fit: int) -> dict[str, Any]:
         scores = [
             {"plugin": "NodeResourcesFit", "score": fit, "weight": 1},
@@ -99,18 +99,18 @@ def test_scores_of_a_pod_that_is_somewhere() -> None:
     ]
 
 
-def test_gates_and_strangers() -> None:
+def test_gated_pods_and_unknown_schedulers() -> None:
     gated = {"scheduler": "s", "time": 10.0, "waiting": {"queue": "gated", "since": 5.0, "gate": "waiting for x"}}
     assert explanation_text.lines(gated, is_wide=False) == ["gated for 5s: waiting for x"]
-    might = {"scheduler": "s", "time": 10.0, "gate": "waiting for x", "count": 1, "feasible": 1, "best": "a"}
-    assert explanation_text.lines(might, is_wide=False)[0] == "it would be gated: waiting for x"
-    noted = explanation_text.lines(might | {"notes": ["extender e failed: timeout"]}, is_wide=False)
-    assert noted[-1] == "extender e failed: timeout"
+    simulated = {"scheduler": "s", "time": 10.0, "gate": "waiting for x", "count": 1, "feasible": 1, "best": "a"}
+    assert explanation_text.lines(simulated, is_wide=False)[0] == "it would be gated: waiting for x"
+    lines_with_notes = explanation_text.lines(simulated | {"notes": ["extender e failed: timeout"]}, is_wide=False)
+    assert lines_with_notes[-1] == "extender e failed: timeout"
     (line,) = explanation_text.lines({"scheduler": "other", "isFamiliar": False}, is_wide=False)
     assert "no scheduler named other" in line
 
 
-def test_selectors_and_complaints_of_workloads() -> None:
+def test_selector_and_failure_conditions_of_workloads() -> None:
     expressions = [{"key": "a", "operator": "In", "values": ["x", "y"]}, {"key": "b", "operator": "DoesNotExist"}]
     workload = {"spec": {"selector": {"matchLabels": {"app": "web"}, "matchExpressions": expressions}}}
     assert selector_text(workload) == "app=web,a in (x,y),!b"

@@ -32,28 +32,28 @@ def printed(cluster: Cluster, *words: str) -> str:
     return done.stdout
 
 
-def make(cluster: Cluster, name: str, *, cpu: str = "100m", **labels: str) -> None:
+def create_pod(cluster: Cluster, name: str, *, cpu: str = "100m", **labels: str) -> None:
     pod = builders.pod(name, namespace="default", labels=labels)
     assert pod.spec.containers
     pod.spec.containers[0].resources = ResourceRequirements(requests={"cpu": cpu})
     cluster.run(cluster.client.of(Pod).create(pod))
-    cluster.run(decided(cluster, name))
+    cluster.run(wait_for_decision(cluster, name))
 
 
-async def decided(cluster: Cluster, name: str) -> None:
-    """Once the scheduler has said what it thinks of the pod."""
+async def wait_for_decision(cluster: Cluster, name: str) -> None:
+    """Wait until the pod has a PodScheduled condition."""
     chosen = Selection(namespace="default", fields=f"metadata.name={name}")
     async with cluster.client.of(Pod).watch(chosen, initial_events=True) as events:
         async for batch in events:
             for event in batch:
                 if event.key.name and any(
-                    requirement.type == "PodScheduled" for requirement in event.object.status.conditions
+                    condition.type == "PodScheduled" for condition in event.object.status.conditions
                 ):
                     return
 
 
-def test_a_pod_that_waits(cluster: Cluster) -> None:
-    make(cluster, "big", cpu="1000")
+def test_unschedulable_pod_is_explained(cluster: Cluster) -> None:
+    create_pod(cluster, "big", cpu="1000")
     text = printed(cluster, "why", "pod/big")
     assert text.startswith("pod default/big is Pending: no node yet\nlast tried ")
     assert "0/2 nodes are available: 2 Insufficient cpu." in text
@@ -63,8 +63,8 @@ def test_a_pod_that_waits(cluster: Cluster) -> None:
     assert re.search("   schedule +kube-scheduler", printed(cluster, "trace", "pod/big"))
 
 
-def test_a_pod_that_is_somewhere_and_a_workload(cluster: Cluster) -> None:
-    make(cluster, "small", app="web")
+def test_scheduled_pod_and_service_are_explained(cluster: Cluster) -> None:
+    create_pod(cluster, "small", app="web")
     text = printed(cluster, "why", "pod/small", "-o", "wide")
     assert "pod default/small is " in text
     assert "decided " in text
@@ -79,7 +79,7 @@ def test_a_pod_that_is_somewhere_and_a_workload(cluster: Cluster) -> None:
     assert printed(cluster, "why", "service/web").startswith("service/web: 1 pods\nPOD ")
 
 
-def test_a_pod_that_is_only_a_file(cluster: Cluster, tmp_path: Path) -> None:
+def test_pod_template_of_a_file_is_simulated_without_being_created(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "web.json"
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100"}}}
     template: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
@@ -99,23 +99,23 @@ def test_a_pod_that_is_only_a_file(cluster: Cluster, tmp_path: Path) -> None:
     assert "Now 2 of 2 nodes are feasible" in printed(cluster, "why", "-f", str(file))
 
 
-def test_a_file_with_several_things(cluster: Cluster) -> None:
+def test_file_with_several_objects_explains_each_pod(cluster: Cluster) -> None:
     spec = {"schedulingGates": [{"name": "x/y"}], "containers": [{"name": "c", "image": "i"}]}
     gated = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "gated"}, "spec": spec}
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
-    done = create_objects(cluster, service, gated, gated | {"metadata": {"name": "other"}})
+    done = explain_objects(cluster, service, gated, gated | {"metadata": {"name": "other"}})
     assert done.exit_code == 0, done.output
     assert done.stdout.count("if it were created now\nit would be gated: waiting for scheduling gates: [x/y]\n") == 2
     assert done.stdout.count("\n---\n") == 1
     assert done.stderr == "(STDIN: Service s has no pods to explain)\n"
-    done = create_objects(cluster, service)
+    done = explain_objects(cluster, service)
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == "Error: STDIN: Service s has no pods to explain\n"
 
 
-def create_objects(cluster: Cluster, *objects: dict[str, Any]) -> Any:
-    """`sampan why -f -` with these."""
-    text = "\n---\n".join(json.dumps(requirement) for requirement in objects)
+def explain_objects(cluster: Cluster, *objects: dict[str, Any]) -> Any:
+    """Run `sampan why -f -` with the objects as its input."""
+    text = "\n---\n".join(json.dumps(obj) for obj in objects)
     return CliRunner().invoke(cli, ["why", "-f", "-", "--kubeconfig", str(cluster.kubeconfig)], input=text)
 
 
@@ -130,13 +130,13 @@ def create_objects(cluster: Cluster, *objects: dict[str, Any]) -> Any:
         (["why", "-f", "/nowhere.yaml"], "does not exist"),
     ],
 )
-def test_mistakes_are_reported(cluster: Cluster, words: list[str], explanation: str) -> None:
+def test_invalid_arguments_are_reported(cluster: Cluster, words: list[str], explanation: str) -> None:
     done = sampan(cluster, *words)
     assert done.exit_code != 0
     assert explanation in done.output
 
 
-def test_without_a_scheduler_to_ask() -> None:
+def test_scheduling_is_simulated_when_no_scheduler_runs() -> None:
     with Cluster(components=["apiserver", "controllers", "kubelet"], nodes=2) as cluster:
         cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
         done = sampan(cluster, "why", "pod/p")
@@ -145,7 +145,7 @@ def test_without_a_scheduler_to_ask() -> None:
         assert "Now 2 of 2 nodes are feasible" in done.stdout
 
 
-def test_not_everybody_may_ask(cluster: Cluster) -> None:
+def test_anonymous_user_is_forbidden(cluster: Cluster) -> None:
     done = CliRunner().invoke(
         cli, ["why", "pod/p", "-s", cluster.url, "--insecure-skip-tls-verify"], env={"KUBECONFIG": "/nowhere"}
     )
@@ -153,8 +153,8 @@ def test_not_everybody_may_ask(cluster: Cluster) -> None:
     assert "Forbidden" in done.output
 
 
-def test_a_trace_as_json_and_svg(cluster: Cluster) -> None:
-    make(cluster, "traced")
+def test_trace_output_as_json_and_svg(cluster: Cluster) -> None:
+    create_pod(cluster, "traced")
     value = json.loads(printed(cluster, "trace", "pod/traced", "-o", "json"))
     assert [step["name"] for step in value["steps"]][:1] == ["store the pod"]
     assert value["records"][0]["took"] > 0
@@ -165,9 +165,9 @@ def test_a_trace_as_json_and_svg(cluster: Cluster) -> None:
     assert "choose a node" in printed(cluster, "trace", "pod/traced", "--follow")
 
 
-def test_a_preempted_pod_and_the_pod_it_made_room_for() -> None:
+def test_preempted_pod_and_its_preemptor_are_explained() -> None:
     with Cluster(nodes=1) as cluster:
-        make(cluster, "low", cpu="20")
+        create_pod(cluster, "low", cpu="20")
         high = builders.pod("high", namespace="default")
         assert high.spec.containers
         high.spec.containers[0].resources = ResourceRequirements(requests={"cpu": "30"})

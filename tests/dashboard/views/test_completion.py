@@ -1,4 +1,4 @@
-"""Where the cursor is in YAML that is still being typed."""
+"""The context of the cursor in incomplete YAML."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_the_path_follows_from_the_indentation(
 
 
 @pytest.mark.parametrize("text", ["# a comment^", "data:\n  script: |\n    if ^"])
-def test_comments_and_blocks_of_text_are_left_alone(text: str) -> None:
+def test_comments_and_block_scalars_have_no_completion(text: str) -> None:
     assert cursor_context(HEAD + text.replace("^", ""), len(HEAD) + text.index("^")) is None
 
 

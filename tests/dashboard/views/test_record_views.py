@@ -1,4 +1,4 @@
-"""The birth of a pod and the audit: admission plug-ins, the queue, services; no heartbeats, no dry runs."""
+"""The trace and audit views: steps of the start of a pod, dry runs, and lease renewals."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +29,7 @@ async def view(page: Page, path: str) -> dict[str, Any]:
     return dict(body)
 
 
-async def test_the_birth_of_a_pod_has_every_step(cluster: Cluster) -> None:
+async def test_trace_view_has_every_step_of_a_pod_start(cluster: Cluster) -> None:
     async with admin_page(cluster) as page:
         await page.k8s("POST", "/api/v1/namespaces/default/services", json=SERVICE)
         await page.k8s("POST", PODS, json=POD)
@@ -51,7 +51,7 @@ async def test_the_birth_of_a_pod_has_every_step(cluster: Cluster) -> None:
         assert value["readyAfterSeconds"] <= value["publishedAfterSeconds"]
 
 
-async def test_audit_marks_dry_runs_and_has_no_heartbeats(cluster: Cluster) -> None:
+async def test_audit_view_marks_dry_runs_and_omits_lease_renewals(cluster: Cluster) -> None:
     async with admin_page(cluster) as page:
         maps = "/api/v1/namespaces/default/configmaps"
         assert (await page.k8s("POST", f"{maps}?dryRun=All", json={"metadata": {"name": "dry"}}))[0] == 201

@@ -53,13 +53,13 @@ def kubelet_process(cluster: Cluster, directory: Path, *more: str) -> Iterator[K
     finally:
         process.kill(signal.SIGKILL)
         if (process.root / "runtime").exists():
-            asyncio.run(_remove_what_stays(process.root / "runtime"))
+            asyncio.run(_remove_monitor_and_bridge(process.root / "runtime"))
         for path in kernel.mounts_below(directory):
             kernel.unmount(path)
         Hierarchy().remove(CGROUP)
 
 
-async def _remove_what_stays(directory: Path) -> None:
+async def _remove_monitor_and_bridge(directory: Path) -> None:
     """Remove the monitor and the bridge, which a node keeps for the next start of its kubelet."""
     await MonitorClient(directory / "oci" / "monitor").quit(kill=True)
     settings = BridgeConfig(bridge=bridge_for(str(directory)))

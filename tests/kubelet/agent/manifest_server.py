@@ -13,7 +13,7 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {}}}\nspec: {{containers: [{
 
 
 class ManifestServer:
-    """It serves `text` to requests that have the header `X-Key`."""
+    """A server that sends `text` in response to requests with the header `X-Key`."""
 
     def __init__(self) -> None:
         self.status, self.text, self.request_count = 200, POD.format("a"), 0
@@ -41,7 +41,7 @@ class ManifestServer:
         self._server.close()
         await self._factory.shutdown(0.01)
 
-    async def asked_again(self, clock: VirtualClock) -> None:
+    async def wait_for_next_request(self, clock: VirtualClock) -> None:
         before = self.request_count
-        # The first of these two requests may have been under way.
+        # The first of these two requests may have been sent before this call.
         await eventually(lambda: self.request_count >= before + 2, step=lambda: clock.advance(20))

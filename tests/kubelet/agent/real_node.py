@@ -1,4 +1,4 @@
-"""A kubelet in this process whose pods are plain processes, on a line to an API server that may be away."""
+"""A kubelet in this process whose pods are plain processes, with an interruptible connection to its API server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ async def real_node(
     ends_pods: bool = True,
     **config: Any,
 ) -> AsyncIterator[Kubelet]:
-    """It runs while the block lasts, and nothing of it does afterwards but what another is to take over."""
+    """Run a kubelet for the duration of the block. Without `ends_pods`, its pods keep running for the next kubelet."""
     clock = clock or RealClock()
     transport = LineTransport(line=line, user=node_user(NAME))
     settings: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What pods may not do, and what the machine cannot see to."""
+"""Pods that the kubelet's configuration disallows, and settings that the machine cannot enforce."""
 
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,19 @@ PRIVILEGED = {"securityContext": {"privileged": True}}
 
 
 def pod(*, source: str = "", container: dict[str, Any] | None = None, **spec: Any) -> Pod:
-    notes = {"kubernetes.io/config.source": source} if source else {}
+    annotations = {"kubernetes.io/config.source": source} if source else {}
     pod_spec = {"containers": [{"name": "c", "image": "i", **(container or {})}], **spec}
-    return json.from_value({"metadata": {"name": "p", "uid": "u", "annotations": notes}, "spec": pod_spec}, Pod)
+    return json.from_value({"metadata": {"name": "p", "uid": "u", "annotations": annotations}, "spec": pod_spec}, Pod)
 
 
-def refusal(pod: Pod, *, has_apparmor: bool = True, has_strict_groups: bool = True, **config: Any) -> tuple[str, str]:
+def rejection(pod: Pod, *, has_apparmor: bool = True, has_strict_groups: bool = True, **config: Any) -> tuple[str, str]:
     settings = AgentConfig(name="n", root=Path("/"), logs=Path("/"), **config)
     failure = enforcement_failure(pod, settings, has_apparmor=has_apparmor, has_strict_groups=has_strict_groups)
     return (failure.reason, failure.message) if failure is not None else ("", "")
 
 
 @pytest.mark.parametrize(
-    ("pod", "config", "what"),
+    ("pod", "config", "setting"),
     [
         (pod(container=PRIVILEGED), {"allows_privileged": False}, "privileged container"),
         (pod(initContainers=[{"name": "i", **PRIVILEGED}]), {"allows_privileged": False}, "privileged container"),
@@ -36,41 +36,46 @@ def refusal(pod: Pod, *, has_apparmor: bool = True, has_strict_groups: bool = Tr
         (pod(hostIPC=True, source="http"), {"host_ipc_sources": ["api", "file"]}, "host ipc"),
     ],
 )
-def test_pods_that_the_kubelet_configuration_does_not_allow(pod: Pod, config: dict[str, Any], what: str) -> None:
-    assert refusal(pod, **config) == ("Blocked", f'pod with UID "u" specified {what}, but is disallowed')
-    assert refusal(pod) == ("", "")
+def test_privileged_and_host_namespace_pods_are_rejected_when_disallowed(
+    pod: Pod, config: dict[str, Any], setting: str
+) -> None:
+    assert rejection(pod, **config) == ("Blocked", f'pod with UID "u" specified {setting}, but is disallowed')
+    assert rejection(pod) == ("", "")
 
 
-def test_of_its_own_source_a_pod_may() -> None:
-    assert refusal(pod(hostNetwork=True, source="file"), host_network_sources=["file"]) == ("", "")
+def test_host_network_is_allowed_for_a_listed_source() -> None:
+    assert rejection(pod(hostNetwork=True, source="file"), host_network_sources=["file"]) == ("", "")
 
 
-def test_sysctls() -> None:
+def test_unsafe_sysctls_are_rejected_unless_allowed() -> None:
     unsafe = pod(securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]})
-    assert refusal(unsafe) == ("SysctlForbidden", 'forbidden sysctl: "kernel.msgmax" not allowlisted')
-    assert refusal(unsafe, allowed_unsafe_sysctls=["kernel.msg*"]) == ("", "")
-    assert refusal(pod(securityContext={"sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]})) == ("", "")
+    assert rejection(unsafe) == ("SysctlForbidden", 'forbidden sysctl: "kernel.msgmax" not allowlisted')
+    assert rejection(unsafe, allowed_unsafe_sysctls=["kernel.msg*"]) == ("", "")
+    assert rejection(pod(securityContext={"sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]})) == ("", "")
 
 
-def test_profiles_that_nobody_would_enforce() -> None:
+def test_apparmor_profile_is_rejected_without_apparmor() -> None:
     profile: dict[str, Any] = {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}}
     message = "Cannot enforce AppArmor: AppArmor is not enabled on the host"
-    assert refusal(pod(container=profile), has_apparmor=False) == ("AppArmor", message)
-    assert refusal(pod(**profile), has_apparmor=False) == ("AppArmor", message)
-    assert refusal(pod(container=profile)) == ("", "")
-    assert refusal(pod(securityContext={"appArmorProfile": {"type": "Unconfined"}}), has_apparmor=False) == ("", "")
+    assert rejection(pod(container=profile), has_apparmor=False) == ("AppArmor", message)
+    assert rejection(pod(**profile), has_apparmor=False) == ("AppArmor", message)
+    assert rejection(pod(container=profile)) == ("", "")
+    assert rejection(pod(securityContext={"appArmorProfile": {"type": "Unconfined"}}), has_apparmor=False) == ("", "")
 
 
-def test_groups_policy_that_nobody_would_heed() -> None:
+def test_strict_supplemental_groups_policy_is_rejected_without_support() -> None:
     strict = pod(securityContext={"supplementalGroupsPolicy": "Strict"})
-    reason, message = refusal(strict, has_strict_groups=False)
+    reason, message = rejection(strict, has_strict_groups=False)
     assert reason == "SupplementalGroupsPolicyNotSupported"
     assert message == "SupplementalGroupsPolicy=Strict is not supported in this node"
-    assert refusal(strict) == ("", "")
+    assert rejection(strict) == ("", "")
 
 
-def test_pods_of_the_api_server_are_of_no_other_source() -> None:
-    liar, plain = pod(source="file"), pod()
-    assert (source_of(from_api(liar)), is_critical(from_api(liar))) == ("api", False)
-    assert (source_of(liar), is_critical(liar)) == ("file", True)  # it was copied: others have it too
+def test_config_source_annotation_of_api_pods_is_ignored() -> None:
+    annotated, plain = pod(source="file"), pod()
+    assert (source_of(from_api(annotated)), is_critical(from_api(annotated))) == ("api", False)
+    assert (source_of(annotated), is_critical(annotated)) == (
+        "file",
+        True,
+    )  # the original object is shared and stays unchanged
     assert from_api(plain) is plain

@@ -1,4 +1,4 @@
-"""A node's certificate from the first request to its renewal, with the cluster's own controllers."""
+"""A node's certificate from the first CSR to its renewal, with the controllers that approve and sign."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def client_of(c: Cluster, user: UserInfo) -> Client:
     return Client(transport=c.transport.as_user(user), clock=c.clock, component="test")
 
 
-async def give_rights(c: Cluster) -> None:
+async def bind_roles(c: Cluster) -> None:
     await bind_bootstrap_roles(c.client)
     await c.clock.settle()
 
@@ -49,18 +49,18 @@ async def has_certificate(c: Cluster) -> bool:
     return any(request.status.certificate for request in await requests(c))
 
 
-async def until_requested(c: Cluster, count: int) -> None:
+async def wait_for_requests(c: Cluster, count: int) -> None:
     await eventually(lambda: has_requests(c, count), step=lambda: c.clock.advance(1))
 
 
-async def until(c: Cluster, holds: Callable[[], bool]) -> None:
-    """Keys are made and files written in threads, which a virtual clock does not see."""
+async def wait_for(c: Cluster, holds: Callable[[], bool]) -> None:
+    """Wait until the condition holds; keys and files are written in threads, which a virtual clock does not see."""
     await eventually(holds, step=c.clock.settle)
 
 
-async def test_a_node_joins_with_a_token_and_renews_by_itself(tmp_path: Path) -> None:
+async def test_certificate_is_requested_by_the_bootstrap_user_and_renewed_by_the_node(tmp_path: Path) -> None:
     async with cluster() as c, c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
-        await give_rights(c)
+        await bind_roles(c)
         used: list[KeyPair] = []
         store = CertificateStore(tmp_path / "pki", "kubelet-client")
 
@@ -76,13 +76,13 @@ async def test_a_node_joins_with_a_token_and_renews_by_itself(tmp_path: Path) ->
         )
         async with asyncio.TaskGroup() as group:
             task = group.create_task(manager.run())
-            await until(c, lambda: len(used) == 1)
+            await wait_for(c, lambda: len(used) == 1)
             assert store.read() == used[0]
             begins, ends = life(used[0].certificate)
             await c.clock.advance((ends - begins) * 0.69)
             assert len(used) == 1
             await c.clock.advance((ends - begins) * 0.22)
-            await until(c, lambda: len(used) == 2)
+            await wait_for(c, lambda: len(used) == 2)
             task.cancel()
         assert store.read() == used[1] != used[0]
         assert life(used[1].certificate)[1] > ends
@@ -91,7 +91,7 @@ async def test_a_node_joins_with_a_token_and_renews_by_itself(tmp_path: Path) ->
         assert store.current.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_denied_request_is_made_again(tmp_path: Path) -> None:
+async def test_denied_csr_is_requested_again(tmp_path: Path) -> None:
     async def decide(c: Cluster, name: str, kind: str) -> None:
         request = copy_of(await c.client.of(CertificateSigningRequest).get(name))
         request.status.conditions.append(
@@ -116,10 +116,10 @@ async def test_a_denied_request_is_made_again(tmp_path: Path) -> None:
         async with asyncio.TaskGroup() as group:
             task = group.create_task(manager.run())
             for count, kind in ((1, "Denied"), (2, "Approved")):
-                await until_requested(c, count)
+                await wait_for_requests(c, count)
                 newest = max(await requests(c), key=lambda request: int(request.metadata.resourceVersion))
                 await decide(c, newest.metadata.name, kind)
-            await until(c, lambda: len(used) == 1)
+            await wait_for(c, lambda: len(used) == 1)
             task.cancel()
         names = x509.load_pem_x509_certificate(used[0].certificate).extensions.get_extension_for_class(
             x509.SubjectAlternativeName
@@ -151,7 +151,7 @@ def test_a_stored_key_pair_that_cannot_be_used_is_ignored(tmp_path: Path) -> Non
 async def test_a_certificate_that_cannot_be_written_at_first_is_written_later(tmp_path: Path) -> None:
     (tmp_path / "pki").touch()
     async with cluster() as c, c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
-        await give_rights(c)
+        await bind_roles(c)
         used: list[KeyPair] = []
 
         async def use(pair: KeyPair) -> None:
@@ -196,8 +196,8 @@ async def test_a_certificate_that_differs_from_the_request_is_requested_again_la
             task = group.create_task(manager.run())
             await eventually(lambda: has_requests(c, 1))
             await sign()
-            await until(c, lambda: len(used) == 1)
+            await wait_for(c, lambda: len(used) == 1)
             await c.clock.advance(60)
             assert len(await requests(c)) == 1
-            await until_requested(c, 2)
+            await wait_for_requests(c, 2)
             task.cancel()

@@ -1,4 +1,4 @@
-"""Garbage collection of images: which are removed, and what happens if one cannot be."""
+"""Garbage collection of images: the order of removal, and failed removals."""
 
 from pathlib import Path
 from typing import Any
@@ -13,27 +13,27 @@ from sampan.runtimes.contract import ImageInfo, RuntimeFailure
 CONFIG = AgentConfig(name="n", root=Path("/"), logs=Path("/"), eviction_hard={"nodefs.available": "10%"})
 
 
-class Engine:
-    """Of two images, one cannot be removed."""
+class FakeRuntime:
+    """A runtime with two images, one of which cannot be removed."""
 
     def __init__(self) -> None:
-        self.left = [ImageInfo(id=name, names=(name,), size=10) for name in ("stuck", "loose")]
+        self.remaining = [ImageInfo(id=name, names=(name,), size=10) for name in ("stuck", "loose")]
 
     async def images(self) -> list[ImageInfo]:
-        return self.left
+        return self.remaining
 
     async def remove_image(self, name: str) -> None:
         if name == "stuck":
             raise RuntimeFailure("ImageError", "it is held")
-        self.left = [image for image in self.left if image.id != name]
+        self.remaining = [image for image in self.remaining if image.id != name]
 
 
-async def test_an_image_that_cannot_be_removed_does_not_keep_the_others() -> None:
-    engine: Any = Engine()
+async def test_failed_image_removal_does_not_stop_garbage_collection() -> None:
+    runtime: Any = FakeRuntime()
     clock, messages, kept = VirtualClock(), list[str](), list[set[str]]()
     collector = ImageGarbageCollector(
         config=CONFIG,
-        runtime=engine,
+        runtime=runtime,
         clock=clock,
         in_use=set,
         record_event=lambda reason, message: messages.append(reason),
@@ -41,7 +41,7 @@ async def test_an_image_that_cannot_be_removed_does_not_keep_the_others() -> Non
         disk=lambda directory: (1, 100),
     )
     await collector.remove_unused()
-    assert [image.id for image in engine.left] == ["stuck"]
+    assert [image.id for image in runtime.remaining] == ["stuck"]
     assert kept == [{"stuck"}]
     await clock.advance(3600)
     with pytest.raises(RuntimeFailure):

@@ -1,4 +1,4 @@
-"""An image from a registry that asks who one is, on a real node: what one pod has pulled is not every pod's."""
+"""A private image on a real node: a pod may use it only with a pull secret that is valid for it."""
 
 import base64
 import os
@@ -40,7 +40,7 @@ async def make_secret(client: Client, name: str, address: str, password: str = "
     await client.of(Secret).create(secret)
 
 
-def waits(kubelet: Kubelet, name: str) -> str:
+def waiting_reason(kubelet: Kubelet, name: str) -> str:
     pod = kubelet.find("default", name)
     states = [status.state.waiting for status in pod.status.containerStatuses] if pod is not None else []
     return states[0].reason if states and states[0] is not None else ""
@@ -56,16 +56,16 @@ async def scenario(client: Client, kubelet: Kubelet, registry: FakeRegistry, add
     pulls = len(registry.requests)
     await client.of(Pod).create(pod("second", image, "same-key"))
     await eventually(lambda: phase(kubelet, "second") == "Running")
-    assert len(registry.requests) == pulls  # it could have: nobody is asked
+    assert len(registry.requests) == pulls  # an equal secret needs no request to the registry
     await client.of(Pod).create(pod("nobody", image))
     await client.of(Pod).create(pod("stranger", image, "wrong-key"))
     await client.of(Pod).create(pod("never", image, policy="Never"))
-    await eventually(lambda: waits(kubelet, "nobody") in ("ErrImagePull", "ImagePullBackOff"))
-    await eventually(lambda: waits(kubelet, "stranger") in ("ErrImagePull", "ImagePullBackOff"))
-    await eventually(lambda: waits(kubelet, "never") == "ErrImageNeverPull")
+    await eventually(lambda: waiting_reason(kubelet, "nobody") in ("ErrImagePull", "ImagePullBackOff"))
+    await eventually(lambda: waiting_reason(kubelet, "stranger") in ("ErrImagePull", "ImagePullBackOff"))
+    await eventually(lambda: waiting_reason(kubelet, "never") == "ErrImageNeverPull")
 
 
-async def test_what_one_pod_has_pulled_is_not_every_pods(tmp_path: Path) -> None:
+async def test_private_image_is_usable_only_by_pods_with_valid_pull_secrets(tmp_path: Path) -> None:
     registry = FakeRegistry(auth="basic")
     registry.add("team/app", "1", busybox_image())
 

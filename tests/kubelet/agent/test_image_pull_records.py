@@ -1,4 +1,4 @@
-"""Who may have an image that was pulled with somebody's secret."""
+"""Records of image pulls: pods that may use an image which was pulled with a secret."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ SAME, RENEWED, OTHER = (
 )
 
 
-def test_those_who_could_have_pulled_it() -> None:
+def test_image_is_usable_with_an_equal_or_renewed_pull_secret() -> None:
     record = updated_record(None, REF, IMAGE, [OWN], 0)
     assert [may_use_image(record, IMAGE, [pull_secret]) for pull_secret in (OWN, SAME, RENEWED, OTHER)] == [
         True,
@@ -36,13 +36,13 @@ def test_those_who_could_have_pulled_it() -> None:
     assert not may_use_image(None, IMAGE, [OWN])
 
 
-def test_what_was_pulled_without_a_secret_is_everybodys() -> None:
+def test_image_pulled_without_a_secret_is_usable_by_every_pod() -> None:
     record = updated_record(updated_record(None, REF, IMAGE, [OWN], 0), REF, IMAGE, [], 1)
     assert may_use_image(record, IMAGE, [])
     assert may_use_image(updated_record(record, REF, IMAGE, [OTHER], 2), IMAGE, [])
 
 
-def test_pulls_add_up() -> None:
+def test_record_accumulates_the_secrets_of_several_pulls() -> None:
     record = updated_record(updated_record(None, REF, IMAGE, [OWN], 0), REF, IMAGE, [OTHER], 1)
     assert may_use_image(record, IMAGE, [OWN])
     assert may_use_image(record, IMAGE, [OTHER])
@@ -50,7 +50,7 @@ def test_pulls_add_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "of_pulled", "of_others", "of_listed"),
+    ("policy", "verifies_pulled", "verifies_preloaded", "verifies_allowlisted"),
     [
         (POLICIES[0], False, False, False),
         (POLICIES[1], True, False, False),
@@ -58,23 +58,25 @@ def test_pulls_add_up() -> None:
         (POLICIES[3], True, True, True),
     ],
 )
-def test_policies(policy: str, of_pulled: bool, of_others: bool, of_listed: bool) -> None:
+def test_verification_policies(
+    policy: str, verifies_pulled: bool, verifies_preloaded: bool, verifies_allowlisted: bool
+) -> None:
     listed = ["registry.example/base/*"]
-    assert must_verify(policy, listed, IMAGE, is_pulled=True) is of_pulled
-    assert must_verify(policy, listed, IMAGE, is_pulled=False) is of_others
-    assert must_verify(policy, listed, "registry.example/base/os:1", is_pulled=False) is of_listed
+    assert must_verify(policy, listed, IMAGE, is_pulled=True) is verifies_pulled
+    assert must_verify(policy, listed, IMAGE, is_pulled=False) is verifies_preloaded
+    assert must_verify(policy, listed, "registry.example/base/os:1", is_pulled=False) is verifies_allowlisted
 
 
-def test_kept_over_restarts(tmp_path: Path) -> None:
+def test_records_survive_restarts(tmp_path: Path) -> None:
     assert ImagePullRecords(tmp_path).read(REF) is None
     ImagePullRecords(tmp_path).write(REF, updated_record(None, REF, IMAGE, [OWN], 0))
     assert may_use_image(ImagePullRecords(tmp_path).read(REF), IMAGE, [OWN])
     (file,) = (tmp_path / "image_manager" / "pulled").iterdir()
     file.write_text("{")
-    assert ImagePullRecords(tmp_path).read(REF) == {}  # it was pulled, by whose secret is not known
+    assert ImagePullRecords(tmp_path).read(REF) == {}  # the image was pulled, but its secrets are unknown
 
 
-def test_pulls_that_have_begun_are_known_over_restarts(tmp_path: Path) -> None:
+def test_pulls_in_progress_survive_restarts(tmp_path: Path) -> None:
     pulled = ImagePullRecords(tmp_path)
     assert not pulled.is_being_pulled(IMAGE)
     pulled.start_pull(IMAGE)
@@ -86,7 +88,7 @@ def test_pulls_that_have_begun_are_known_over_restarts(tmp_path: Path) -> None:
     assert not ImagePullRecords(tmp_path).is_being_pulled(IMAGE)
 
 
-def test_images_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+def test_records_of_removed_images_are_pruned(tmp_path: Path) -> None:
     pulled = ImagePullRecords(tmp_path)
     for reference, at in (("kept", 100.0), ("gone", 100.0), ("fresh", 200.5)):
         pulled.write(reference, updated_record(None, reference, IMAGE, [OWN], at))

@@ -1,4 +1,4 @@
-"""A node whose API server comes late, or goes and comes back."""
+"""A node whose API server starts late, or is temporarily unavailable."""
 
 import asyncio
 from pathlib import Path
@@ -20,12 +20,12 @@ OWN = f"own-{NAME}"
 
 
 async def pod_names(port: int) -> list[str]:
-    """What /pods says."""
+    """Return the names of the pods at /pods."""
     async with ClientSession() as session, session.get(f"http://127.0.0.1:{port}/pods") as response:
         return [item["metadata"]["name"] for item in (await response.json(content_type=None))["items"]]
 
 
-async def listens(port: int) -> None:
+async def wait_until_listening(port: int) -> None:
     async def is_served() -> bool:
         try:
             await pod_names(port)
@@ -36,7 +36,7 @@ async def listens(port: int) -> None:
     await eventually(is_served)
 
 
-def directory_with(tmp_path: Path, name: str) -> Path:
+def write_manifest(tmp_path: Path, name: str) -> Path:
     directory = tmp_path / "manifests"
     directory.mkdir()
     (directory / f"{name}.json").write_text(manifest(name))
@@ -49,18 +49,18 @@ def pod(name: str) -> Pod:
     return json.from_value(value, Pod)
 
 
-async def test_a_node_runs_its_own_pods_before_there_is_an_api_server(tmp_path: Path) -> None:
+async def test_static_pods_run_before_the_api_server_is_available(tmp_path: Path) -> None:
     line, port = Line(), free_port()
     ports = PortsConfig(tls=tls_of(None, None, name=NAME), address="127.0.0.1", port=0, read_only_port=port)
     async with (
-        real_node(tmp_path, line, static_pod_path=directory_with(tmp_path, "own")) as kubelet,
+        real_node(tmp_path, line, static_pod_path=write_manifest(tmp_path, "own")) as kubelet,
         asyncio.TaskGroup() as group,
     ):
         serving = group.create_task(serve_kubelet(kubelet, ports))
         await eventually(lambda: phase(kubelet, OWN) == "Running")
         assert not kubelet.ready.is_set()
         async with asyncio.timeout(60):
-            await listens(port)
+            await wait_until_listening(port)
         assert await pod_names(port) == [OWN]
         async with Cluster(components=("apiserver", "controllers")) as cluster:
             line.open(cluster.assembly.transport)
@@ -75,7 +75,7 @@ async def test_a_node_runs_its_own_pods_before_there_is_an_api_server(tmp_path: 
             serving.cancel()
 
 
-async def test_what_runs_goes_on_while_the_api_server_is_away(tmp_path: Path) -> None:
+async def test_pods_keep_running_while_the_api_server_is_unavailable(tmp_path: Path) -> None:
     line = Line()
     async with Cluster(components=("apiserver", "controllers")) as cluster:
         line.open(cluster.assembly.transport)
@@ -87,7 +87,7 @@ async def test_what_runs_goes_on_while_the_api_server_is_away(tmp_path: Path) ->
             before = kubelet.runtime.pod_report(kubelet.records[uid_of(kubelet.pods(), "stays")].pod).containers
             await line.cut()
             await cluster.client.of(Pod).delete("goes", "default", options=Delete(grace_period_s=0))
-            directory_with(tmp_path, "own")
+            write_manifest(tmp_path, "own")
             await eventually(lambda: phase(kubelet, OWN) == "Running")
             line.open(cluster.assembly.transport)
             await eventually(lambda: kubelet.find("default", "goes") is None)

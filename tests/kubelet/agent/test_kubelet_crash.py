@@ -1,4 +1,4 @@
-"""A kubelet that is killed at any moment: what ran goes on, and nothing is left behind of what was deleted."""
+"""A kubelet that is killed at any moment: containers keep running, deleted pods leave no mounts, cgroups or files."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from sampan.testing import Cluster
 from tests.eventually import eventually, wait_until
 from tests.kubelet.agent.kubelet_process import CGROUP, NODE, KubeletProcess, kubelet_process, needs_oci_runtime
 
-AT_A_TIME = 3
+PODS_PER_ROUND = 3
 pytestmark = needs_oci_runtime
 
 
@@ -26,8 +26,8 @@ def pod(name: str) -> Pod:
     return json.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": spec}, Pod)
 
 
-async def running(client: Client) -> dict[str, tuple[str, int]]:
-    """The pods that run: the id of the container of each, and how often it was restarted."""
+async def running_containers(client: Client) -> dict[str, tuple[str, int]]:
+    """Return the container ID and the restart count of each running pod."""
     items = (await client.of(Pod).list(Selection(namespace="default"))).items
     containers = {}
     for pod in items:
@@ -37,58 +37,58 @@ async def running(client: Client) -> dict[str, tuple[str, int]]:
     return containers
 
 
-async def settled(client: Client, names: set[str]) -> dict[str, tuple[str, int]]:
+async def wait_for_pods(client: Client, names: set[str]) -> dict[str, tuple[str, int]]:
     """Wait until exactly these pods exist, and all of them run."""
     containers: dict[str, tuple[str, int]] = {}
 
     async def are_running() -> bool:
         items = (await client.of(Pod).list(Selection(namespace="default"))).items
         containers.clear()
-        containers.update(await running(client))
+        containers.update(await running_containers(client))
         return {item.metadata.name for item in items} == names == set(containers)
 
     await eventually(are_running)
     return containers
 
 
-async def registered(client: Client) -> None:
+async def wait_until_registered(client: Client) -> None:
     async def is_registered() -> bool:
         return NODE in [node.metadata.name for node in (await client.of(Node).list()).items]
 
     await eventually(is_registered)
 
 
-async def rounds(cluster: Cluster, kubelet: KubeletProcess, count: int) -> None:
+async def run_rounds(cluster: Cluster, kubelet: KubeletProcess, count: int) -> None:
     client, dice = cluster.client, random.Random(8)
     alive: set[str] = set()
     known: dict[str, tuple[str, int]] = {}
     kubelet.start()
-    await registered(client)
+    await wait_until_registered(client)
     for number in range(count):
-        for name in [f"p{number}-{index}" for index in range(AT_A_TIME)]:
+        for name in [f"p{number}-{index}" for index in range(PODS_PER_ROUND)]:
             await client.of(Pod).create(pod(name))
             alive.add(name)
         for name in dice.sample(sorted(alive), min(2, len(alive) - 1)):
             await client.of(Pod).delete(name, "default", options=Delete(grace_period_s=dice.choice((0, 1))))
             alive.discard(name)
             known.pop(name, None)
-        known |= {name: container for name, container in (await running(client)).items() if name in alive}
+        known |= {name: container for name, container in (await running_containers(client)).items() if name in alive}
         await asyncio.sleep(dice.uniform(0, 2.5))
         known |= {
             name: container
-            for name, container in (await running(client)).items()
+            for name, container in (await running_containers(client)).items()
             if name in alive and name not in known
         }
         await asyncio.to_thread(kubelet.kill, signal.SIGKILL)
         kubelet.start()
-    containers = await settled(client, alive)
+    containers = await wait_for_pods(client, alive)
     assert {name: containers[name] for name in known} == known
     for name in alive:
         await client.of(Pod).delete(name, "default", options=Delete(grace_period_s=0))
-    await settled(client, set())
+    await wait_for_pods(client, set())
 
 
-def left(directory: Path) -> list[str]:
+def leftovers(directory: Path) -> list[str]:
     """Return the mounts, cgroups and directories of pods that exist."""
     tops = [f"{tree.path}{CGROUP}/kubepods" for tree in os.scandir("/sys/fs/cgroup") if tree.is_dir()]
     groups = [place for top in tops for place, _, _ in os.walk(top) if "/pod" in place.removeprefix(top)]
@@ -97,16 +97,16 @@ def left(directory: Path) -> list[str]:
     return groups + mounts + [str(path) for place in places if place.exists() for path in place.iterdir()]
 
 
-def play(directory: Path, count: int) -> None:
+def run_kill_rounds(directory: Path, count: int) -> None:
     with Cluster(components=("apiserver", "controllers")) as cluster, kubelet_process(cluster, directory) as kubelet:
-        cluster.run(rounds(cluster, kubelet, count), timeout_s=90 + 15 * count)
-        wait_until(lambda: not left(directory), poll_s=0.1, describe=lambda: left(directory))
+        cluster.run(run_rounds(cluster, kubelet, count), timeout_s=90 + 15 * count)
+        wait_until(lambda: not leftovers(directory), poll_s=0.1, describe=lambda: leftovers(directory))
 
 
 def test_containers_survive_kills_of_the_kubelet_and_deleted_pods_leave_nothing(tmp_path: Path) -> None:
-    play(tmp_path, 4)
+    run_kill_rounds(tmp_path, 4)
 
 
 @pytest.mark.soak
-def test_twenty_kills_of_the_kubelet(tmp_path: Path) -> None:
-    play(tmp_path, 20)
+def test_containers_survive_twenty_kills_of_the_kubelet(tmp_path: Path) -> None:
+    run_kill_rounds(tmp_path, 20)

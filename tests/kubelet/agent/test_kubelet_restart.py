@@ -1,4 +1,4 @@
-"""How often containers began, and how they ended, is known over the kubelet's own restarts."""
+"""Restart counts and last states of containers over restarts of the kubelet."""
 
 from pathlib import Path
 
@@ -25,12 +25,12 @@ def status(kubelet: Kubelet) -> ContainerStatus:
 
 
 def status_counts(status: ContainerStatus) -> tuple[bool, int, int | None]:
-    """Whether it runs, how often it was begun again, and how the run before ended."""
+    """Return whether the container runs, its restart count, and the exit code of its last state."""
     ended = status.lastState.terminated
     return status.state.running is not None, status.restartCount, ended.exitCode if ended is not None else None
 
 
-async def test_over_restarts_of_the_kubelet(tmp_path: Path) -> None:
+async def test_restart_count_and_last_state_survive_kubelet_restarts(tmp_path: Path) -> None:
     (tmp_path / "count").write_text("0")
     value = json.read_any(manifest("p", "sh", "-c", SCRIPT.format(tmp_path)).encode())
     value["metadata"]["namespace"], value["spec"]["nodeName"] = "default", NAME

@@ -1,4 +1,4 @@
-"""What a machine has, and what is left of it for pods."""
+"""The capacity of a machine, and its allocatable resources."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from sampan.kubelet.agent import machine
 from sampan.kubelet.agent.machine import allocatable, capacity, own_addresses, read_facts, threshold_value
 
 
-def test_facts_are_those_of_this_machine(tmp_path: Path) -> None:
+def test_machine_facts_and_capacity(tmp_path: Path) -> None:
     facts = read_facts(tmp_path)
     assert facts.cores == os.cpu_count()
     assert facts.memory_bytes == machine.memory_total() > 1 << 20
@@ -39,10 +39,10 @@ def test_allocatable(reserved: dict[str, str], hard: dict[str, str], expected: d
     assert allocatable(whole, (reserved, {}), hard) == expected
 
 
-def test_thresholds_are_amounts_or_parts() -> None:
+def test_threshold_value_of_quantities_and_percentages() -> None:
     assert threshold_value("100Mi", 0) == 100 << 20
     assert threshold_value("10%", 1000) == 100
 
 
-def test_a_machine_has_an_address() -> None:
+def test_own_addresses_are_found() -> None:
     assert own_addresses()

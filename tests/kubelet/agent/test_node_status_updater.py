@@ -1,4 +1,4 @@
-"""What a real node watches and writes on its API server, how often, and the images in its status."""
+"""Watches and writes of a real node, and the images in its status."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,13 +20,13 @@ from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, real_node
 
 
-class HeardLine(Line):
-    """One that somebody listens to."""
+class RecordingLine(Line):
+    """A connection that records watches and writes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.watched: set[tuple[str, str]] = set()
-        """What is followed, and which part of it."""
+        """Watched paths with their field selectors."""
         self.written: list[str] = []
 
     async def carry(self, request: Request, user: UserInfo) -> Response:
@@ -41,8 +41,8 @@ class HeardLine(Line):
             yield events
 
 
-async def test_a_node_follows_only_itself_and_its_pods_and_renews_its_lease_between_statuses(tmp_path: Path) -> None:
-    line = HeardLine()
+async def test_node_watches_only_its_objects_and_renews_its_lease_without_status_writes(tmp_path: Path) -> None:
+    line = RecordingLine()
     async with Cluster(components=("apiserver", "controllers")) as cluster:
         line.open(cluster.assembly.transport)
         times = KubeletConfig(renew_s=0.1, status_s=3600)
@@ -62,11 +62,11 @@ async def test_a_node_follows_only_itself_and_its_pods_and_renews_its_lease_betw
             await line.cut()
 
 
-async def test_a_runtime_that_does_not_respond_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_runtime_status_makes_the_node_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken() -> RuntimeStatus:
         raise ZeroDivisionError("oh")
 
-    async def ready(cluster: Cluster, expected: tuple[str, str]) -> None:
+    async def wait_for_ready_condition(cluster: Cluster, expected: tuple[str, str]) -> None:
         async def holds() -> bool:
             conditions = (await cluster.client.of(Node).get(NAME)).status.conditions
             return [(row.status, row.message) for row in conditions if row.type == "Ready"] == [expected]
@@ -80,8 +80,8 @@ async def test_a_runtime_that_does_not_respond_is_reported(tmp_path: Path, monke
             await kubelet.ready.wait()
             with monkeypatch.context() as patch:
                 patch.setattr(kubelet.runtime, "status", broken)
-                await ready(cluster, ("False", "container runtime is down: oh"))
-            await ready(cluster, ("True", "kubelet is posting ready status"))
+                await wait_for_ready_condition(cluster, ("False", "container runtime is down: oh"))
+            await wait_for_ready_condition(cluster, ("True", "kubelet is posting ready status"))
             await line.cut()
 
 

@@ -1,4 +1,4 @@
-"""The range of a node's pods: given by the cluster, kept, or taken."""
+"""The pod CIDR of a node: assigned by the cluster, or configured on the node."""
 
 import asyncio
 from pathlib import Path
@@ -12,10 +12,10 @@ from tests.e2e.chaos.interruptible_transport import Line
 from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, real_node
 
-OWN = "10.222.3.0/24"
+CONFIGURED = "10.222.3.0/24"
 
 
-async def ready(client: Client) -> Node:
+async def wait_until_ready(client: Client) -> Node:
     """Wait until the node is ready, and return it."""
     nodes: list[Node] = []
 
@@ -27,8 +27,8 @@ async def ready(client: Client) -> Node:
     return nodes[0]
 
 
-def played(tmp_path: Path, pod_cidr: str = "", **config: Any) -> Node:
-    """The node once it is ready; somebody may give it a range meanwhile."""
+def node_when_ready(tmp_path: Path, pod_cidr: str = "", **config: Any) -> Node:
+    """Run a node until it is ready, optionally with an assigned pod CIDR, and return it."""
 
     async def main() -> Node:
         line = Line()
@@ -38,18 +38,18 @@ def played(tmp_path: Path, pod_cidr: str = "", **config: Any) -> Node:
                 await kubelet.ready.wait()
                 if pod_cidr:
                     await cluster.client.of(Node).patch(NAME, {"spec": {"podCIDR": pod_cidr, "podCIDRs": [pod_cidr]}})
-                node = await ready(cluster.client)
+                node = await wait_until_ready(cluster.client)
                 await line.cut()
                 return node
 
     return asyncio.run(main())
 
 
-def test_a_node_that_nobody_gives_a_range_takes_one(tmp_path: Path) -> None:
-    assert played(tmp_path, own_pod_cidrs=[OWN]).spec.podCIDRs == [OWN]
-    assert read_pod_cidrs(tmp_path / "kubelet") == [OWN]
+def test_node_without_assigned_pod_cidr_uses_its_configured_pod_cidr(tmp_path: Path) -> None:
+    assert node_when_ready(tmp_path, own_pod_cidrs=[CONFIGURED]).spec.podCIDRs == [CONFIGURED]
+    assert read_pod_cidrs(tmp_path / "kubelet") == [CONFIGURED]
 
 
-def test_what_the_cluster_gives_goes_before(tmp_path: Path) -> None:
-    assert played(tmp_path, "10.9.8.0/24", own_pod_cidrs=[OWN]).spec.podCIDRs == ["10.9.8.0/24"]
+def test_assigned_pod_cidr_overrides_the_configured_pod_cidr(tmp_path: Path) -> None:
+    assert node_when_ready(tmp_path, "10.9.8.0/24", own_pod_cidrs=[CONFIGURED]).spec.podCIDRs == ["10.9.8.0/24"]
     assert read_pod_cidrs(tmp_path / "kubelet") == ["10.9.8.0/24"]

@@ -1,4 +1,4 @@
-"""In-place resizes of pods: what they change, whether they fit, and how they are carried out."""
+"""In-place resizes of pods: changed resources, feasibility, and actuation."""
 
 from dataclasses import replace
 from typing import Any
@@ -57,22 +57,22 @@ class Events:
 )
 async def test_pod_level_resources_are_resized(cpu: str, reasons: list[str], condition: str | None) -> None:
     groups, events = Groups(), Events()
-    nobody: Any = None
-    node = NodeRecord(name="n", client=nobody, runtime=nobody, machine=nobody, api_node=NODE)
+    unused: Any = None
+    node = NodeRecord(name="n", client=unused, runtime=unused, machine=unused, api_node=NODE)
     record = PodRecord(node=node, pod=pod("1"))
     record.count(admission.amounts_of(record.pod))
     running = ContainerReport("c", "id", contract.RUNNING, 0, "i", "i")
     report = PodReport(is_sandbox_ready=True, sandboxes=1, containers=[running])
-    parts: Any = {"cgroups": groups, "events": events}
-    resizer = PodResizer(runtime=nobody, node_memory=1 << 30, **parts)
+    collaborators: Any = {"cgroups": groups, "events": events}
+    resizer = PodResizer(runtime=unused, node_memory=1 << 30, **collaborators)
     await resizer.sync(record, report)
     assert (groups.ensured, events.reasons) == ([], [])
     record.spec.pod = msgspec.structs.replace(record.pod, spec=pod(cpu).spec)
     await resizer.sync(record, report)
     assert events.reasons == reasons
     assert (record.progress.resize[0] if record.progress.resize is not None else None) == condition
-    has = (record.progress.actuated or {})[WHOLE_POD].requests["cpu"]
-    assert (has, len(groups.ensured)) == ((cpu, 1) if condition is None else ("1", 0))
+    actuated_cpu = (record.progress.actuated or {})[WHOLE_POD].requests["cpu"]
+    assert (actuated_cpu, len(groups.ensured)) == ((cpu, 1) if condition is None else ("1", 0))
 
 
 class Runtime:
@@ -83,8 +83,8 @@ class Runtime:
         self.updated.append((name, resources.memory_bytes))
 
 
-async def test_of_init_containers_only_a_running_one_is_resized() -> None:
-    """One that has ended, or has its turn later, has nothing to be given."""
+async def test_only_running_init_containers_are_resized() -> None:
+    """Init containers that have ended or have not started have no resources to update."""
 
     def pod_with_memory(memory: str) -> Pod:
         limits = {"limits": {"memory": memory}, "requests": {"memory": memory}}
@@ -92,8 +92,8 @@ async def test_of_init_containers_only_a_running_one_is_resized() -> None:
         spec = {"initContainers": inits, "containers": [{"name": "c", "image": "i"}]}
         return json.from_value({"metadata": {"name": "p", "uid": "u"}, "spec": spec}, Pod)
 
-    nobody: Any = None
-    node = NodeRecord(name="n", client=nobody, runtime=nobody, machine=nobody, api_node=NODE)
+    unused: Any = None
+    node = NodeRecord(name="n", client=unused, runtime=unused, machine=unused, api_node=NODE)
     record = PodRecord(node=node, pod=pod_with_memory("1Mi"))
     record.count(admission.amounts_of(record.pod))
     ended = ContainerReport("past", "id", contract.EXITED, 0, "i", "i")
@@ -103,8 +103,8 @@ async def test_of_init_containers_only_a_running_one_is_resized() -> None:
         containers=[ended, replace(ended, name="present", state=contract.RUNNING)],
     )
     events, runtime = Events(), Runtime()
-    parts: Any = {"cgroups": Groups(), "events": events, "runtime": runtime}
-    resizer = PodResizer(node_memory=1 << 30, **parts)
+    collaborators: Any = {"cgroups": Groups(), "events": events, "runtime": runtime}
+    resizer = PodResizer(node_memory=1 << 30, **collaborators)
     await resizer.sync(record, report)
     record.spec.pod = pod_with_memory("2Mi")
     await resizer.sync(record, report)
@@ -130,7 +130,7 @@ def amounts(**quantities: str) -> ResourceRequirements:
         (amounts(cpu="1"), amounts(cpu="1", **{"ephemeral-storage": "1Gi"}), set()),
     ],
 )
-def test_resources_that_a_resize_changes(
+def test_changed_resources(
     requirements: ResourceRequirements, present: ResourceRequirements, expected: set[str]
 ) -> None:
     assert changed_resources(requirements, present) == expected

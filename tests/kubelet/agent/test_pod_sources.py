@@ -1,4 +1,4 @@
-"""Where a node's own pods come from: a folder that is read again, a URL that is fetched again."""
+"""Sources of static pods: a directory that is read again, and a URL that is fetched again."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from tests.kubelet.agent.manifest_server import POD, ManifestServer
 
 
 class RecordedChanges:
-    """What was last told of each source."""
+    """The last pod names of each source, and the number of updates."""
 
     def __init__(self) -> None:
         self.pods: dict[str, list[str]] = {}
@@ -31,7 +31,7 @@ class RecordedChanges:
         self.times += 1
 
     async def after(self, clock: VirtualClock, seconds: float, times: int) -> dict[str, list[str]]:
-        """Once the clock has gone on, and so often something was told: files and sockets take real time."""
+        """Advance the clock until that many updates were made: files and sockets take real time."""
         await eventually(lambda: self.times >= times, step=lambda: clock.advance(seconds))
         return self.pods
 
@@ -48,7 +48,7 @@ async def sources(**config: Any) -> AsyncIterator[tuple[StaticPodSources, Record
         task.cancel()
 
 
-def test_a_directory_is_read_again_after_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_manifest_directory_is_read_again_after_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         (tmp_path / "a.yaml").write_text(POD.format("a"))
         (tmp_path / ".hidden").write_text(POD.format("hidden"))
@@ -66,13 +66,13 @@ def test_a_directory_is_read_again_after_changes(tmp_path: Path, caplog: pytest.
             (tmp_path / "a.yaml").unlink()
             assert await changes.after(clock, 1, 5) == {"file": ["other"]}
             await clock.advance(60)
-            assert changes.times == 5  # nothing has changed since
+            assert changes.times == 5  # nothing has changed since the last update
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
 
 
-def test_files_that_are_no_manifests_do_not_hide_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_manifest_files_do_not_hide_valid_manifests(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         (tmp_path / "a.yaml").write_text(POD.format("a"))
         (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
@@ -89,15 +89,15 @@ def test_files_that_are_no_manifests_do_not_hide_the_others(tmp_path: Path, capl
     assert f"{tmp_path / 'large.yaml'}: more than 10485760 bytes" in caplog.text
 
 
-async def test_a_single_file_may_appear_later(tmp_path: Path) -> None:
-    place = tmp_path / "pods.yaml"
-    async with sources(static_pod_path=place) as (_, changes, clock):
+async def test_manifest_file_may_appear_after_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "pods.yaml"
+    async with sources(static_pod_path=path) as (_, changes, clock):
         assert changes.pods == {"file": []}
-        place.write_text(POD.format("a") + "---\n" + POD.format("b"))
+        path.write_text(POD.format("a") + "---\n" + POD.format("b"))
         assert await changes.after(clock, 1, 2) == {"file": ["a", "b"]}
 
 
-def test_a_url_is_fetched_again_and_errors_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_manifest_url_is_fetched_again_and_errors_keep_the_pods(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         site = ManifestServer()
         async with (
@@ -110,8 +110,8 @@ def test_a_url_is_fetched_again_and_errors_change_nothing(caplog: pytest.LogCapt
             assert await changes.after(clock, 20, 2) == {"http": ["b"]}
             assert static_pods.are_known
             for site.status, site.text in ((500, ""), (200, "kind: Service"), (200, "")):
-                await site.asked_again(clock)
-                assert changes.pods == {"http": ["b"]}  # what ran goes on
+                await site.wait_for_next_request(clock)
+                assert changes.pods == {"http": ["b"]}  # the pods of the last valid response are kept
             assert "want a Pod or a PodList" in caplog.text
             site.text = POD.format("c")
             assert await changes.after(clock, 20, 3) == {"http": ["c"]}
@@ -120,8 +120,8 @@ def test_a_url_is_fetched_again_and_errors_change_nothing(caplog: pytest.LogCapt
         asyncio.run(main())
 
 
-async def test_a_url_that_refuses_the_request_leaves_the_pods_unknown() -> None:
+async def test_manifest_url_that_responds_403_leaves_the_pods_unknown() -> None:
     site = ManifestServer()
     async with site.served() as url, sources(static_url=url) as (static_pods, changes, clock):
-        await site.asked_again(clock)
+        await site.wait_for_next_request(clock)
         assert (changes.pods, static_pods.are_known) == ({}, False)

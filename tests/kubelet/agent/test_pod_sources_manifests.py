@@ -1,4 +1,4 @@
-"""Manifests of static pods: defaults, UIDs, lists, and what is refused."""
+"""Manifests of static pods: defaults, UIDs, lists, and rejected manifests."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def test_pod_lists_and_yaml_documents_are_read() -> None:
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: b/c}\nspec: {containers: [{name: c, image: i}]}",
     ],
 )
-def test_a_manifest_that_is_no_valid_pod_is_refused(text: str) -> None:
+def test_invalid_manifest_is_rejected(text: str) -> None:
     with pytest.raises(BadManifest):
         read_pods(text, "file", "n", 0)
 

@@ -1,4 +1,4 @@
-"""The steps of a pod, in their order, as the flight recorder has them."""
+"""The steps of a pod's lifecycle in the flight recorder."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tests.e2e.chaos.interruptible_transport import Line
 from tests.eventually import eventually
 from tests.kubelet.agent.real_node import NAME, manifest, phase, real_node
 
-BEFORE = ["see and admit", "create cgroups", "create data directories", "mount volumes"]
+FIRST_STEPS = ["see and admit", "create cgroups", "create data directories", "mount volumes"]
 OWN = f"own-{NAME}"
 
 
@@ -24,7 +24,7 @@ def steps(kubelet: Kubelet, name: str) -> list[tuple[str, str]]:
 
 
 def actions(kubelet: Kubelet, name: str) -> list[str]:
-    """What was done again for the next container is left out."""
+    """Return the actions without repetitions for further containers."""
     return list(dict.fromkeys(action for action, _ in steps(kubelet, name)))
 
 
@@ -35,7 +35,7 @@ def pod(name: str, **spec: Any) -> Pod:
     return json.from_value(value, Pod)
 
 
-async def scenario(cluster: Cluster, kubelet: Kubelet) -> None:
+async def check_steps(cluster: Cluster, kubelet: Kubelet) -> None:
     client = cluster.client
     await client.of(Secret).create(Secret(metadata=ObjectMeta(name="key", namespace="default")))
     first = {"name": "first", "image": "sampan.local/host", "command": ["true"]}
@@ -44,7 +44,7 @@ async def scenario(cluster: Cluster, kubelet: Kubelet) -> None:
     await eventually(lambda: "post-start hook" in actions(kubelet, "web"))
     container = ["pull image", "configure container", "start container"]
     assert actions(kubelet, "web") == [
-        *BEFORE,
+        *FIRST_STEPS,
         "read image pull secrets",
         "run sandbox",
         *container,
@@ -67,32 +67,32 @@ async def scenario(cluster: Cluster, kubelet: Kubelet) -> None:
     )
 
 
-async def failures(cluster: Cluster, kubelet: Kubelet) -> None:
-    """Who could not be started had been created."""
-    client, locked = cluster.client, pod("locked")
-    (locked.spec.containers or [])[0].securityContext = SecurityContext(readOnlyRootFilesystem=True)
-    lost = pod("lost")
-    (lost.spec.containers or [])[0].command = ["/no/such/program"]
+async def check_failures(cluster: Cluster, kubelet: Kubelet) -> None:
+    """A container that fails to start has a Created event; one that fails to be created has none."""
+    client, read_only_root = cluster.client, pod("locked")
+    (read_only_root.spec.containers or [])[0].securityContext = SecurityContext(readOnlyRootFilesystem=True)
+    missing_command = pod("lost")
+    (missing_command.spec.containers or [])[0].command = ["/no/such/program"]
     cases = (
         (
-            lost,
+            missing_command,
             "RunContainerError",
             ["Pulling", "Pulled", "Created", "Failed"],
             ("start container", "c failed: RunContainerError"),
         ),
         (
-            locked,
+            read_only_root,
             "CreateContainerError",
             ["Pulling", "Pulled", "Failed"],
             ("start container", "c failed: CreateContainerError"),
         ),
     )
-    for failing, reason, expected, noted in cases:
+    for failing, reason, expected, expected_step in cases:
         name = failing.metadata.name
         await client.of(Pod).create(failing)
-        await eventually(lambda name=name, reason=reason: waits(kubelet, name) == reason)  # type: ignore[misc]
+        await eventually(lambda name=name, reason=reason: waiting_reason(kubelet, name) == reason)  # type: ignore[misc]
         lifecycle = steps(kubelet, name)
-        assert lifecycle[lifecycle.index(("configure container", "c")) + 1] == noted
+        assert lifecycle[lifecycle.index(("configure container", "c")) + 1] == expected_step
         assert await eventually(lambda name=name: reasons_with_failure(client, name)) == expected  # type: ignore[misc]
 
 
@@ -103,13 +103,13 @@ async def reasons_with_failure(client: Client, pod: str) -> list[str]:
     return reasons if "Failed" in reasons else []
 
 
-def waits(kubelet: Kubelet, name: str) -> str:
+def waiting_reason(kubelet: Kubelet, name: str) -> str:
     pod = kubelet.find("default", name)
     states = [status.state.waiting for status in pod.status.containerStatuses] if pod is not None else []
     return states[0].reason if states and states[0] is not None else ""
 
 
-async def own_pod(kubelet: Kubelet) -> None:
+async def check_static_pod(kubelet: Kubelet) -> None:
     await eventually(lambda: phase(kubelet, OWN) == "Running")
     assert actions(kubelet, OWN)[:4] == [
         "see and admit",
@@ -121,22 +121,22 @@ async def own_pod(kubelet: Kubelet) -> None:
     assert outcomes <= {"created", "exists"}  # created by this step or by the worker of mirror pods
 
 
-async def test_steps_in_order(tmp_path: Path) -> None:
+async def test_flight_recorder_has_the_steps_of_a_pod_in_order(tmp_path: Path) -> None:
     line, manifests = Line(), tmp_path / "manifests"
     manifests.mkdir()
     async with Cluster(components=("apiserver", "controllers")) as cluster:
         line.open(cluster.assembly.transport)
         async with real_node(tmp_path, line, static_pod_path=manifests) as kubelet:
             await kubelet.ready.wait()
-            await scenario(cluster, kubelet)
-            await failures(cluster, kubelet)
+            await check_steps(cluster, kubelet)
+            await check_failures(cluster, kubelet)
             (manifests / "own.json").write_text(manifest("own"))
-            await own_pod(kubelet)
+            await check_static_pod(kubelet)
             await line.cut()
 
 
-async def test_what_may_not_go_on_under_another_kubelet_ends(tmp_path: Path) -> None:
-    """The pod says that it ran before: this kubelet was told otherwise than the one that began it."""
+async def test_running_pod_that_a_restarted_kubelet_disallows_fails(tmp_path: Path) -> None:
+    """The status of the pod says that it ran; the kubelet was restarted with a configuration that disallows it."""
 
     line = Line()
     async with Cluster(components=("apiserver", "controllers")) as cluster:

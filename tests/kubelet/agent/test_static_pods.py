@@ -36,7 +36,7 @@ def test_a_mirror_pod_belongs_to_the_node_and_to_one_version_of_its_static_pod()
     assert not is_mirror_of(mirror, other)
 
 
-async def when(client: Client, uids_before: tuple[str, ...] = ()) -> Pod:
+async def wait_for_mirror_pod(client: Client, uids_before: tuple[str, ...] = ()) -> Pod:
     """Wait for a running mirror pod whose UID is not in `uids_before`, and return it."""
     running: list[Pod] = []
 
@@ -51,12 +51,12 @@ async def when(client: Client, uids_before: tuple[str, ...] = ()) -> Pod:
 
 async def scenario(cluster: Cluster, manifest: Path) -> None:
     client = cluster.client
-    first = await when(client)
+    first = await wait_for_mirror_pod(client)
     assert first.metadata.name == NAME
     assert "kubernetes.io/config.mirror" in first.metadata.annotations
     assert first.metadata.ownerReferences[0].name == NODE
     await client.of(Pod).delete(NAME, "default", options=Delete(grace_period_s=0))
-    again = await when(client, (first.metadata.uid,))
+    again = await wait_for_mirror_pod(client, (first.metadata.uid,))
     assert again.status.containerStatuses[0].containerID == first.status.containerStatuses[0].containerID
     await asyncio.to_thread(manifest.unlink)
 
@@ -67,7 +67,7 @@ async def scenario(cluster: Cluster, manifest: Path) -> None:
 
 
 @needs_oci_runtime
-def test_a_static_pod_has_a_mirror_pod_that_comes_back(tmp_path: Path) -> None:
+def test_deleted_mirror_pod_is_recreated_and_removed_with_its_manifest(tmp_path: Path) -> None:
     directory = tmp_path / "manifests"
     directory.mkdir()
     manifest = directory / "own.yaml"

@@ -1,4 +1,4 @@
-"""Pods and containers out of plain values."""
+"""Builders of pods and containers from plain values."""
 
 from typing import Any
 

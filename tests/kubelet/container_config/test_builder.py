@@ -1,4 +1,4 @@
-"""The environment against a real API server, with the rights of a node."""
+"""Container configurations against a real API server, with the permissions of a node."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ IMAGE = ImageInfo(id="sha256:x")
 
 @asynccontextmanager
 async def node(cluster: Cluster) -> AsyncIterator[InformerFactory]:
-    """What a kubelet of node n sees with."""
+    """Create node n, and yield informers with the permissions of its kubelet."""
     client = cluster.client
     await client.of(Node).create(Node(metadata=ObjectMeta(name="n")))
     account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
@@ -39,7 +39,7 @@ async def node(cluster: Cluster) -> AsyncIterator[InformerFactory]:
         yield factory
 
 
-def value(**container: Any) -> Pod:
+def pod_with_container(**container: Any) -> Pod:
     spec = {
         "nodeName": "n",
         "automountServiceAccountToken": False,
@@ -49,22 +49,22 @@ def value(**container: Any) -> Pod:
     return json.from_value({"metadata": {"name": "p", "namespace": "default"}, "spec": spec}, Pod)
 
 
-async def test_from_pod_to_config(tmp_path: Path) -> None:
+async def test_container_config_has_env_command_log_path_and_hosts_file(tmp_path: Path) -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
         client = cluster.client
         secret = {"metadata": {"name": "s", "namespace": "default"}, "stringData": {"password": "open"}}
         await client.of(Secret).create(json.from_value(secret, Secret))
         env = [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}]
         pod = await client.of(Pod).create(
-            value(env=env, command=["run", "$(PASSWORD)"], args=["$$(x)"], tty=True, stdin=True)
+            pod_with_container(env=env, command=["run", "$(PASSWORD)"], args=["$$(x)"], tty=True, stdin=True)
         )
         changes: list[ObjectKey] = []
         objects = PodObjects(informers=informers, on_change=changes.append)
         objects.follow(pod)
         config = NodeSettings(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", host_ips=["10.0.0.1"])
-        environment = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
+        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
         container = (pod.spec.containers or [])[0]
-        built = await environment.container(pod, container, 2, ContainerInputs(image=IMAGE, pod_ips=["10.1.0.2"]))
+        built = await builder.container(pod, container, 2, ContainerInputs(image=IMAGE, pod_ips=["10.1.0.2"]))
         assert built.command == ["run", "open"]
         assert built.args == ["$(x)"]
         assert dict(built.env)["KUBERNETES_SERVICE_PORT"] == "443"
@@ -73,10 +73,10 @@ async def test_from_pod_to_config(tmp_path: Path) -> None:
         hosts = next(mount for mount in built.mounts if mount.target == "/etc/hosts")
         assert "10.1.0.2\tp\n" in hosts.source.read_text()
         assert "1.2.3.4\tfriend\n" in hosts.source.read_text()
-        os.truncate(hosts.source, 1 << 40)  # as a container can, which would be read whole
-        await environment.container(pod, container, 3, ContainerInputs(image=IMAGE, pod_ips=["10.1.0.2"]))
+        os.truncate(hosts.source, 1 << 40)  # a container can do this, and the whole file would be read
+        await builder.container(pod, container, 3, ContainerInputs(image=IMAGE, pod_ips=["10.1.0.2"]))
         assert hosts.source.stat().st_size < 1000
-        sandbox = await environment.sandbox(pod, 0)
+        sandbox = await builder.sandbox(pod, 0)
         assert (sandbox.hostname, sandbox.labels["io.kubernetes.pod.uid"]) == ("p", pod.metadata.uid)
         pull_secret = await objects.secret("default", "s")
         assert pull_secret is not None
@@ -85,59 +85,59 @@ async def test_from_pod_to_config(tmp_path: Path) -> None:
         assert objects.users(ObjectKey(Secret, "default", "s")) == set()
 
 
-async def test_a_pod_on_the_network_of_the_node_has_its_addresses(tmp_path: Path) -> None:
+async def test_host_network_pod_gets_the_addresses_of_the_node(tmp_path: Path) -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
         fields = {"IP": "status.podIP", "IPS": "status.podIPs", "HOST": "status.hostIP"}
         env = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()]
-        pod = value(env=env)
+        pod = pod_with_container(env=env)
         pod.spec.hostNetwork = True
         objects = PodObjects(informers=informers, on_change=lambda key: None)
         config = NodeSettings(
             root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", host_ips=["10.0.0.1", "fd::1"]
         )
-        environment = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
-        built = await environment.container(pod, (pod.spec.containers or [])[0], 0, ContainerInputs(image=IMAGE))
+        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
+        built = await builder.container(pod, (pod.spec.containers or [])[0], 0, ContainerInputs(image=IMAGE))
         variables = dict(built.env)
         assert [variables[name] for name in fields] == ["10.0.0.1", "10.0.0.1,fd::1", "10.0.0.1"]
 
 
-async def test_services_that_are_proxied_in_user_space(tmp_path: Path) -> None:
+async def test_service_variables_use_loopback_addresses_with_the_userspace_proxy(tmp_path: Path) -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
         objects = PodObjects(informers=informers, on_change=lambda key: None)
         config = NodeSettings(
             root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", loopback_services=LoopbackServices(shift=1)
         )
-        environment = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
-        pod = value()
-        built = await environment.container(pod, (pod.spec.containers or [])[0], 0, ContainerInputs(image=IMAGE))
+        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
+        pod = pod_with_container()
+        built = await builder.container(pod, (pod.spec.containers or [])[0], 0, ContainerInputs(image=IMAGE))
         variables = dict(built.env)
         assert variables["KUBERNETES_SERVICE_HOST"].startswith("127.")
         assert variables["KUBERNETES_SERVICE_PORT"] == "10443"
         assert variables["KUBERNETES_PORT_10443_TCP_ADDR"] == variables["KUBERNETES_SERVICE_HOST"]
 
 
-async def test_users_of_its_own_are_refused_and_not_ignored(tmp_path: Path) -> None:
+async def test_user_namespaces_are_rejected_without_runtime_support(tmp_path: Path) -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
-        pod = value()
+        pod = pod_with_container()
         pod.spec.hostUsers = False
         objects = PodObjects(informers=informers, on_change=lambda key: None)
         config = NodeSettings(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
-        environment = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
+        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
         with pytest.raises(RuntimeFailure, match="runtime does not support user namespaces"):
-            await environment.sandbox(pod, 0)
+            await builder.sandbox(pod, 0)
 
 
-async def test_what_is_missing(tmp_path: Path) -> None:
+async def test_missing_config_map_fails_until_created(tmp_path: Path) -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
-        pod = await cluster.client.of(Pod).create(value(envFrom=[{"configMapRef": {"name": "later"}}]))
+        pod = await cluster.client.of(Pod).create(pod_with_container(envFrom=[{"configMapRef": {"name": "later"}}]))
         changed = asyncio.Event()
         objects = PodObjects(informers=informers, on_change=lambda key: changed.set())
         objects.follow(pod)
         config = NodeSettings(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
-        environment = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
+        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
         container = (pod.spec.containers or [])[0]
         with pytest.raises(RuntimeFailure) as failure:
-            await environment.container(pod, container, 0, ContainerInputs(image=IMAGE))
+            await builder.container(pod, container, 0, ContainerInputs(image=IMAGE))
         assert (failure.value.reason, failure.value.message) == (
             "CreateContainerConfigError",
             'configmap "later" not found',
@@ -145,4 +145,4 @@ async def test_what_is_missing(tmp_path: Path) -> None:
         config_map = {"metadata": {"name": "later", "namespace": "default"}, "data": {"A": "1"}}
         await cluster.client.of(ConfigMap).create(json.from_value(config_map, ConfigMap))
         await changed.wait()
-        assert dict((await environment.container(pod, container, 0, ContainerInputs(image=IMAGE))).env)["A"] == "1"
+        assert dict((await builder.container(pod, container, 0, ContainerInputs(image=IMAGE))).env)["A"] == "1"

@@ -1,4 +1,4 @@
-"""The pure parts of a container's environment."""
+"""The pure functions of container configuration: variables, downward API, DNS, resources, security."""
 
 import time
 from pathlib import Path
@@ -55,22 +55,22 @@ KNOWN = {"A": "1", "B": "$(A)", "EMPTY": ""}
         ("a$$b", "a$b"),
     ],
 )
-def test_expansion(text: str, expanded: str) -> None:
+def test_variable_expansion(text: str, expanded: str) -> None:
     assert expand(text, KNOWN) == expanded
 
 
 @given(st.text(alphabet="$()Ab", max_size=20))
-def test_expansion_never_fails(text: str) -> None:
+def test_variable_expansion_never_fails(text: str) -> None:
     assert isinstance(expand(text, KNOWN), str)
 
 
-def test_references_without_an_end_take_linear_time() -> None:
+def test_expansion_of_unterminated_references_takes_linear_time() -> None:
     start = time.thread_time()
     assert expand("$(" * 200_000, KNOWN) == "$(" * 200_000
     assert time.thread_time() - start < 2
 
 
-AROUND = DownwardApiContext(
+CONTEXT = DownwardApiContext(
     node_name="n", host_ips=["10.0.0.1"], pod_ips=["10.1.0.2", "fd::2"], allocatable={"cpu": "4", "memory": "1Gi"}
 )
 
@@ -92,15 +92,17 @@ AROUND = DownwardApiContext(
         ("status.podIPs", "10.1.0.2,fd::2"),
     ],
 )
-def test_fields(path: str, value: str) -> None:
-    of = pod({"nodeName": "n", "serviceAccountName": "sa"}, labels={"b": 'two "2"', "a": "1"}, annotations={"x/y": "z"})
-    assert field_value(of, path, AROUND) == value
+def test_downward_api_fields(path: str, value: str) -> None:
+    manifest = pod(
+        {"nodeName": "n", "serviceAccountName": "sa"}, labels={"b": 'two "2"', "a": "1"}, annotations={"x/y": "z"}
+    )
+    assert field_value(manifest, path, CONTEXT) == value
 
 
 @pytest.mark.parametrize("path", ["spec.containers", "status.phase", "metadata.name['x']", ""])
-def test_fields_that_there_are_not(path: str) -> None:
+def test_unknown_downward_api_fields_are_rejected(path: str) -> None:
     with pytest.raises(FieldUnknown):
-        field_value(pod(), path, AROUND)
+        field_value(pod(), path, CONTEXT)
 
 
 @pytest.mark.parametrize(
@@ -116,13 +118,13 @@ def test_fields_that_there_are_not(path: str) -> None:
         ("requests.ephemeral-storage", "1", "0"),
     ],
 )
-def test_resources(resource: str, divisor: str, value: str) -> None:
+def test_downward_api_resources(resource: str, divisor: str, value: str) -> None:
     resources = {
         "limits": {"cpu": "1250m", "hugepages-2Mi": "4Mi"},
         "requests": {"cpu": "250m", "memory": "64Mi"},
     }
     selector = ResourceFieldSelector(resource=resource, divisor=divisor)
-    assert resource_value(container(resources=resources), selector, AROUND.allocatable or {}) == value
+    assert resource_value(container(resources=resources), selector, CONTEXT.allocatable or {}) == value
 
 
 def service(name: str, namespace: str = "ns", address: str = "10.96.0.7", **spec: Any) -> Service:
@@ -147,10 +149,10 @@ def test_service_variables() -> None:
     assert variables["MY_WEB_PORT_53_UDP_PROTO"] == "udp"
     assert variables["MY_WEB_PORT_53_UDP_ADDR"] == "10.96.0.7"
     assert not any(name.startswith(("HEADLESS", "ELSEWHERE")) for name in variables)
-    alone = service_variables(services, "ns", has_links=False)
-    assert {name.split("_")[0] for name in alone} == {"KUBERNETES"}
-    six = service_variables([service("six", address="fd::1")], "ns", has_links=True)
-    assert six["SIX_PORT"] == "tcp://[fd::1]:80"
+    variables_without_links = service_variables(services, "ns", has_links=False)
+    assert {name.split("_")[0] for name in variables_without_links} == {"KUBERNETES"}
+    ipv6_variables = service_variables([service("six", address="fd::1")], "ns", has_links=True)
+    assert ipv6_variables["SIX_PORT"] == "tcp://[fd::1]:80"
 
 
 def sources(**overrides: Any) -> VariableSources:
@@ -161,8 +163,8 @@ def sources(**overrides: Any) -> VariableSources:
     )
 
 
-def test_variables() -> None:
-    of = container(
+def test_environment_variables_of_a_container() -> None:
+    manifest = container(
         envFrom=[{"configMapRef": {"name": "m"}}, {"prefix": "S_", "secretRef": {"name": "s"}}],
         env=[
             {"name": "k", "value": "own"},
@@ -175,7 +177,7 @@ def test_variables() -> None:
             {"name": "EMPTY", "value": ""},
         ],
     )
-    variables = container_variables(pod(), of, sources(), AROUND)
+    variables = container_variables(pod(), manifest, sources(), CONTEXT)
     assert variables == {
         **{"k": "own", "only": "map", "S_k": "secret", "MADE": "own-secret-10.0.0.9-$(LATER)", "LATER": "x"},
         **{"POD": "p", "FROM_MAP": "v", "FROM_SECRET": "secret", "EMPTY": "", "SVC": "10.0.0.9"},
@@ -183,14 +185,14 @@ def test_variables() -> None:
     assert list(variables)[-1] == "SVC"
 
 
-def test_variables_that_double_each_other_do_not_fill_the_memory() -> None:
+def test_exponentially_growing_variables_are_rejected() -> None:
     doubling = [{"name": "V0", "value": "x" * 1000}]
     doubling += [{"name": f"V{number}", "value": f"$(V{number - 1})" * 2} for number in range(1, 60)]
     with pytest.raises(ContainerConfigError, match="environment variables exceed"):
-        container_variables(pod(), container(env=doubling), sources(), AROUND)
+        container_variables(pod(), container(env=doubling), sources(), CONTEXT)
 
 
-def test_arguments_that_repeat_a_long_variable_do_not_fill_the_memory() -> None:
+def test_expansion_of_arguments_is_bounded() -> None:
     variables = {"V": "x" * 1_000_000}
     expanded = [*expand_all(["$(V)"] * 1000, variables), expand("$(V)" * 1000, variables)]
     assert sum(map(len, expanded)) < 3 * limits.EXPANDED_CHARACTERS
@@ -219,9 +221,9 @@ def test_arguments_that_repeat_a_long_variable_do_not_fill_the_memory() -> None:
         ),
     ],
 )
-def test_variables_that_cannot_be_had(fields: dict[str, Any], text: str) -> None:
+def test_missing_sources_of_variables_are_reported(fields: dict[str, Any], text: str) -> None:
     with pytest.raises(ContainerConfigError, match=text):
-        container_variables(pod(), container(**fields), sources(), AROUND)
+        container_variables(pod(), container(**fields), sources(), CONTEXT)
 
 
 def test_host_names() -> None:
@@ -284,7 +286,7 @@ CLUSTER = DnsConfig(node=NODE, cluster_servers=["10.96.0.10"])
         ),
     ],
 )
-def test_dns(spec: dict[str, Any], config: DnsConfig, expected: str) -> None:
+def test_pod_dns_by_policy(spec: dict[str, Any], config: DnsConfig, expected: str) -> None:
     dns_config, warnings = pod_dns(pod(spec), config)
     assert resolv_conf(dns_config) == expected
     assert warnings == []
@@ -293,7 +295,7 @@ def test_dns(spec: dict[str, Any], config: DnsConfig, expected: str) -> None:
     )
 
 
-def test_dns_that_cannot_be_as_asked_for() -> None:
+def test_dns_fallbacks_and_limits_are_reported_as_warnings() -> None:
     dns_config, warnings = pod_dns(pod(), DnsConfig(node=NODE))
     assert dns_config == NODE
     assert "does not have ClusterDNS IP configured" in warnings[0]
@@ -308,7 +310,7 @@ def test_dns_that_cannot_be_as_asked_for() -> None:
     assert "Search Line limits were exceeded" in warnings[0]
 
 
-def test_resolv_conf_of_the_node() -> None:
+def test_resolv_conf_is_parsed() -> None:
     text = "# by hand\nsearch old\nnameserver 1.1.1.1 # first\nsearch a. b\noptions x y\n;no\nnameserver\nsortlist z\n"
     assert read_resolv_conf(text) == Dns(servers=["1.1.1.1"], searches=["a", "b"], options=["x", "y"])
 
@@ -323,11 +325,11 @@ def test_resolv_conf_of_the_node() -> None:
         ({"requests": {"memory": "1Gi"}}, (2, 0, 0, 3)),
     ],
 )
-def test_limits(resources: dict[str, Any], expected: tuple[int, int, int, int]) -> None:
+def test_resources_of_a_container(resources: dict[str, Any], expected: tuple[int, int, int, int]) -> None:
     if "limits" in resources:
         resources.setdefault("requests", dict(resources["limits"]))  # as the API server does
-    of = pod({"containers": [{"name": "c", "image": "i", "resources": resources}]})
-    resources_ = container_resources(of, (of.spec.containers or [])[0], node_memory=1 << 30)
+    manifest = pod({"containers": [{"name": "c", "image": "i", "resources": resources}]})
+    resources_ = container_resources(manifest, (manifest.spec.containers or [])[0], node_memory=1 << 30)
     assert (
         resources_.cpu_shares,
         resources_.cpu_quota,
@@ -336,23 +338,23 @@ def test_limits(resources: dict[str, Any], expected: tuple[int, int, int, int]) 
     ) == expected
 
 
-def secured(spec: dict[str, Any] | None = None, image_user: str = "", **own: Any) -> Any:
-    of = container(securityContext=own)
+def security_of(spec: dict[str, Any] | None = None, image_user: str = "", **own: Any) -> Any:
+    manifest = container(securityContext=own)
     image = ImageInfo(id="x", user=image_user)
-    return security.container_security(pod(spec), of, image, profiles=Path("/p"), has_seccomp=False)
+    return security.container_security(pod(spec), manifest, image, profiles=Path("/p"), has_seccomp=False)
 
 
-def test_security() -> None:
-    plain = secured()
+def test_container_security_context() -> None:
+    plain = security_of()
     assert (plain.user, plain.is_privileged, plain.seccomp.type) == (None, False, "Unconfined")
     assert "/proc/kcore" in plain.masked_paths
-    whole = {"runAsUser": 7, "runAsGroup": 8, "fsGroup": 9, "supplementalGroups": [10, 9]}
-    security = secured({"securityContext": whole}, runAsUser=5, allowPrivilegeEscalation=False)
+    pod_context = {"runAsUser": 7, "runAsGroup": 8, "fsGroup": 9, "supplementalGroups": [10, 9]}
+    security = security_of({"securityContext": pod_context}, runAsUser=5, allowPrivilegeEscalation=False)
     assert (security.user, security.group, security.supplemental_groups) == (5, 8, (9, 10))
     assert security.may_not_gain_privileges
-    local = secured(seccompProfile={"type": "Localhost", "localhostProfile": "a/b.json"})
+    local = security_of(seccompProfile={"type": "Localhost", "localhostProfile": "a/b.json"})
     assert local.seccomp.local == "/p/a/b.json"
-    assert secured(procMount="Unmasked").masked_paths == ()
+    assert security_of(procMount="Unmasked").masked_paths == ()
 
 
 @pytest.mark.parametrize(
@@ -373,24 +375,24 @@ def test_security() -> None:
         ({}, "1000:5", ""),
     ],
 )
-def test_who_may_not_be_root(own: dict[str, Any], image_user: str, text: str) -> None:
+def test_run_as_non_root_is_verified(own: dict[str, Any], image_user: str, text: str) -> None:
     if not text:
-        secured(image_user=image_user, runAsNonRoot=True, **own)
+        security_of(image_user=image_user, runAsNonRoot=True, **own)
         return
     with pytest.raises(ContainerConfigError, match=text):
-        secured(image_user=image_user, runAsNonRoot=True, **own)
+        security_of(image_user=image_user, runAsNonRoot=True, **own)
 
 
-def test_a_group_alone_does_not_make_a_container_run_as_root() -> None:
-    """Engines are told user and group in one word, and take a missing user for root."""
-    assert secured(image_user="1000:5", runAsGroup=7, runAsNonRoot=True).username == "1000"
-    assert secured(image_user="1000:5").username == ""
+def test_run_as_group_alone_keeps_the_user_of_the_image() -> None:
+    """Container engines take user and group as one string, and use root if the user is missing."""
+    assert security_of(image_user="1000:5", runAsGroup=7, runAsNonRoot=True).username == "1000"
+    assert security_of(image_user="1000:5").username == ""
 
 
 @pytest.mark.parametrize("path", ["/etc/shadow", "../../pki/ca.key", "a/../../b"])
-def test_a_local_seccomp_profile_is_within_its_directory(path: str) -> None:
+def test_local_seccomp_profile_outside_its_directory_is_rejected(path: str) -> None:
     with pytest.raises(ContainerConfigError, match="must be a relative path"):
-        secured(seccompProfile={"type": "Localhost", "localhostProfile": path})
+        security_of(seccompProfile={"type": "Localhost", "localhostProfile": path})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A plug-in of devices: a gRPC server on a Unix socket that makes itself known at the kubelet's."""
+"""A device plug-in: a gRPC server on a Unix socket that registers at the kubelet's socket."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ BOAT = "example.com/boat"
 
 
 def server_of(*services: tuple[Any, str, dict[str, Any]]) -> grpc.aio.Server:
-    """Each service with its schema, name and handlers; a handler that is an async generator answers again and again."""
+    """Return a server of services, each with its schema, name and handlers; async generators are streams."""
     server = grpc.aio.server()
     for schema, service, handlers in services:
         methods = {}
@@ -41,21 +41,21 @@ def server_of(*services: tuple[Any, str, dict[str, Any]]) -> grpc.aio.Server:
 @dataclass
 class BoatPlugin:
     directory: Path
-    """Where the kubelet has its socket."""
+    """The directory of the kubelet's socket."""
     devices: dict[str, str] = field(default_factory=lambda: {"one": "Healthy", "two": "Healthy"})
     container_response: dict[str, Any] = field(default_factory=dict)
-    """What a container is given, besides the names of its devices."""
+    """Fields of the allocation response besides the environment variable BOATS."""
     fault: str = ""
     pre_starts: bool = False
     prefers: tuple[str, ...] = ()
     resource: str = BOAT
     calls: list[tuple[str, Message]] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _is_confused: bool = False
+    _sends_invalid_data: bool = False
 
     @asynccontextmanager
     async def listen(self, registry: Path | None = None) -> AsyncIterator[None]:
-        """In a registry it waits to be found there."""
+        """Listen in the directory of the kubelet's socket, or in a plug-in registry directory."""
         directory = registry or self.directory
         os.makedirs(directory, exist_ok=True)
         names = ("GetDevicePluginOptions", "Allocate", "PreStartContainer", "GetPreferredAllocation")
@@ -85,9 +85,9 @@ class BoatPlugin:
         self.devices |= devices
         self._changed.set()
 
-    def tell_nonsense(self) -> None:
-        """Once, instead of its devices."""
-        self._is_confused = True
+    def send_invalid_data(self) -> None:
+        """Send one invalid message instead of the devices."""
+        self._sends_invalid_data = True
         self._changed.set()
 
     def of(self, call: str) -> list[Message]:
@@ -111,8 +111,8 @@ class BoatPlugin:
     async def _watch(self, request: Message, context: Any) -> AsyncIterator[Message | bytes]:
         while True:
             self._changed.clear()
-            if self._is_confused:
-                self._is_confused = False
+            if self._sends_invalid_data:
+                self._sends_invalid_data = False
                 yield b"\xff\xff\xff"
             devices = [proto().Device(ID=name, health=health) for name, health in self.devices.items()]
             yield proto().ListAndWatchResponse(devices=devices)

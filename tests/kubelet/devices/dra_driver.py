@@ -1,4 +1,4 @@
-"""A driver of dynamic resources: a gRPC server on a Unix socket in the kubelet's registry."""
+"""A DRA driver: a gRPC server on a Unix socket in the kubelet's plug-in registry."""
 
 import asyncio
 import os
@@ -20,14 +20,14 @@ NAME = "boats.example.com"
 
 @dataclass
 class BoatDriver:
-    """Every claim gets the device `boat`, for the requests that are told here."""
+    """A driver that gives every claim the device `boat`, for the requests in `requests`."""
 
     requests: tuple[str, ...] = ("one",)
     cdi_name: str = "example.com/boat=boat"
     versions: tuple[str, ...] = SERVICES
     fault: str = ""
     health: list[tuple[str, int, str]] | None = None
-    """Of devices: name, how they are, what is said of it. None: nothing is told."""
+    """Name, health and message of each device. With None, the driver has no health service."""
     calls: list[tuple[str, list[str]]] = field(default_factory=list)
     registered: asyncio.Event = field(default_factory=asyncio.Event)
     status: Any = None
@@ -66,7 +66,7 @@ class BoatDriver:
         return registration().RegistrationStatusResponse()
 
     async def _prepare(self, request: Message, context: Any) -> Message:
-        schema = proto(self._spoken)
+        schema = proto(self._version)
         self.calls.append(("prepare", [claim.name for claim in request.claims]))
         if self.fault == "rpc":
             await context.abort(grpc.StatusCode.INTERNAL, "no boats")
@@ -80,13 +80,13 @@ class BoatDriver:
         return schema.NodePrepareResourcesResponse(claims={claim.uid: response for claim in request.claims})
 
     async def _unprepare(self, request: Message, context: Any) -> Message:
-        schema = proto(self._spoken)
+        schema = proto(self._version)
         self.calls.append(("unprepare", [claim.name for claim in request.claims]))
         response = schema.NodeUnprepareResourceResponse(error=self.fault)
         return schema.NodeUnprepareResourcesResponse(claims={claim.uid: response for claim in request.claims})
 
     @property
-    def _spoken(self) -> str:
+    def _version(self) -> str:
         return next(version for version in self.versions if version in SERVICES)
 
     async def _watch(self, request: Message, context: Any) -> AsyncIterator[Message]:
@@ -95,9 +95,11 @@ class BoatDriver:
             self.changed.clear()
             devices = [
                 schema.DeviceHealth(
-                    device=schema.DeviceIdentifier(pool_name="harbour", device_name=name), health=how, message=message
+                    device=schema.DeviceIdentifier(pool_name="harbour", device_name=name),
+                    health=health,
+                    message=message,
                 )
-                for name, how, message in self.health or ()
+                for name, health, message in self.health or ()
             ]
             yield schema.NodeWatchResourcesResponse(devices=devices)
             await self.changed.wait()

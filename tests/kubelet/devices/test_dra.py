@@ -1,4 +1,4 @@
-"""Claims of dynamic resources, prepared by a driver that really speaks gRPC, with the rights of a node."""
+"""ResourceClaims prepared by a DRA driver over real gRPC, with the permissions of a node."""
 
 import asyncio
 import tempfile
@@ -27,35 +27,35 @@ from tests.kubelet.devices.dra_driver import NAME, BoatDriver
 class Scene:
     def __init__(self, cluster: Cluster, root: Path) -> None:
         self.cluster, self.root, self.client = cluster, root, cluster.client
-        self.looked_at: list[str] = []
-        self.news = asyncio.Event()
+        self.reconciled_pods: list[str] = []
+        self.pod_recorded = asyncio.Event()
 
     @asynccontextmanager
-    async def managing(self, *, clock: Clock | None = None) -> AsyncIterator[DraManager]:
+    async def running_manager(self, *, clock: Clock | None = None) -> AsyncIterator[DraManager]:
         clock = clock or self.cluster.clock
         user = UserInfo("system:node:n", groups=("system:nodes", "system:authenticated"))
         client = Client(transport=self.cluster.assembly.transport.as_user(user), clock=clock, component="kubelet")
-        dynamic = DraManager(
-            root=self.root, node_name="n", client=client, clock=clock, look_at=lambda uid: self._look_at(uid)
+        manager = DraManager(
+            root=self.root, node_name="n", client=client, clock=clock, look_at=lambda uid: self._record_pod(uid)
         )
-        registry = PluginRegistry(directory=self.root / "r", handlers={TYPE: dynamic}, clock=clock)
+        registry = PluginRegistry(directory=self.root / "r", handlers={TYPE: manager}, clock=clock)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in (dynamic.run(), registry.run())]
-            yield dynamic
+            tasks = [group.create_task(work) for work in (manager.run(), registry.run())]
+            yield manager
             for task in tasks:
                 task.cancel()
 
     @asynccontextmanager
     async def registered(self, driver: BoatDriver) -> AsyncIterator[DraManager]:
         driver.registered.clear()
-        async with self.managing() as dynamic, driver.listen(self.root / "r"):
+        async with self.running_manager() as manager, driver.listen(self.root / "r"):
             async with asyncio.timeout(60):
                 await driver.registered.wait()
-            yield dynamic
+            yield manager
 
-    def _look_at(self, uid: str) -> None:
-        self.looked_at.append(uid)
-        self.news.set()
+    def _record_pod(self, uid: str) -> None:
+        self.reconciled_pods.append(uid)
+        self.pod_recorded.set()
 
     async def claim(self, name: str, *pods: Pod, is_allocated: bool = True) -> ResourceClaim:
         request = {"name": "one", "exactly": {"deviceClassName": "boats"}}
@@ -88,7 +88,7 @@ class Scene:
         return await self.client.of(Pod).create(json.from_value(value, Pod))
 
 
-def play(scenario: Callable[[Scene], Awaitable[None]]) -> None:
+def run_scenario(scenario: Callable[[Scene], Awaitable[None]]) -> None:
     async def main() -> None:
         with tempfile.TemporaryDirectory(prefix="sd") as directory:  # a socket's path must be short
             async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
@@ -100,12 +100,12 @@ def play(scenario: Callable[[Scene], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-async def prepare(dynamic: DraManager, pod: Pod) -> None:
-    """Once the API server knows that the node may read the claim, which it is told beside."""
+async def prepare(manager: DraManager, pod: Pod) -> None:
+    """Prepare the claims of a pod, as soon as the Node authorizer knows that the node may read them."""
 
     async def is_prepared() -> bool:
         try:
-            await dynamic.prepare(pod)
+            await manager.prepare(pod)
         except ClaimNotPrepared as error:
             if "forbidden" not in str(error):
                 raise
@@ -120,103 +120,103 @@ def first(pod: Pod) -> Container:
 
 
 @pytest.mark.parametrize("version", ["v1.DRAPlugin", "v1beta1.DRAPlugin"])
-def test_prepared_given_and_given_back(version: str) -> None:
+def test_claim_is_prepared_once_and_unprepared_after_its_last_pod(version: str) -> None:
     async def scenario(scene: Scene) -> None:
         driver = BoatDriver(versions=(version,))
         pods = [await scene.pod(name) for name in ("one", "two")]
         await scene.claim("c", *pods)
-        async with scene.registered(driver) as dynamic:
+        async with scene.registered(driver) as manager:
             assert driver.status.plugin_registered
             for pod in (pods[0], pods[0], pods[1]):
-                await prepare(dynamic, pod)
+                await prepare(manager, pod)
             assert driver.calls == [("prepare", ["c"])]
-            assert dynamic.run_options(pods[0], first(pods[0])).cdi_devices == ["example.com/boat=boat"]
-            assert dynamic.run_options(pods[0], (pods[0].spec.containers or [])[1]).cdi_devices == []
-            await dynamic.unprepare(pods[0].metadata.uid)
+            assert manager.run_options(pods[0], first(pods[0])).cdi_devices == ["example.com/boat=boat"]
+            assert manager.run_options(pods[0], (pods[0].spec.containers or [])[1]).cdi_devices == []
+            await manager.unprepare(pods[0].metadata.uid)
             assert len(driver.calls) == 1
-            await dynamic.unprepare(pods[1].metadata.uid)
+            await manager.unprepare(pods[1].metadata.uid)
             assert driver.calls[1:] == [("unprepare", ["c"])]
-            await dynamic.unprepare(pods[1].metadata.uid)
+            await manager.unprepare(pods[1].metadata.uid)
             assert len(driver.calls) == 2
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_a_container_gets_what_is_for_its_request() -> None:
+def test_container_gets_only_devices_of_its_request() -> None:
     async def scenario(scene: Scene) -> None:
         pod = await scene.pod("p", request="one")
         await scene.claim("c", pod)
-        async with scene.registered(BoatDriver(requests=("one",))) as dynamic:
-            await prepare(dynamic, pod)
-            assert dynamic.run_options(pod, first(pod)).cdi_devices == ["example.com/boat=boat"]
-        async with scene.registered(BoatDriver(requests=("another",))) as dynamic:
-            await prepare(dynamic, pod)
-            assert dynamic.run_options(pod, first(pod)).cdi_devices == []
+        async with scene.registered(BoatDriver(requests=("one",))) as manager:
+            await prepare(manager, pod)
+            assert manager.run_options(pod, first(pod)).cdi_devices == ["example.com/boat=boat"]
+        async with scene.registered(BoatDriver(requests=("another",))) as manager:
+            await prepare(manager, pod)
+            assert manager.run_options(pod, first(pod)).cdi_devices == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_errors_are_reported() -> None:
+def test_prepare_and_unprepare_errors_are_reported() -> None:
     async def scenario(scene: Scene) -> None:
         driver, pod = BoatDriver(), await scene.pod("p")
 
-        async def failure(dynamic: DraManager) -> str:
+        async def failure(manager: DraManager) -> str:
             with pytest.raises(ClaimNotPrepared) as fault:
-                await prepare(dynamic, pod)
+                await prepare(manager, pod)
             return str(fault.value).removeprefix("prepare dynamic resources: ")
 
-        async with scene.managing() as dynamic:
-            assert await failure(dynamic) == 'fetch ResourceClaim c: resourceclaims.resource.k8s.io "c" not found'
+        async with scene.running_manager() as manager:
+            assert await failure(manager) == 'fetch ResourceClaim c: resourceclaims.resource.k8s.io "c" not found'
             claim = await scene.claim("c", is_allocated=False)
             message = f"pod p ({pod.metadata.uid}) is not allowed to use ResourceClaim c ({claim.metadata.uid})"
-            assert await failure(dynamic) == message
+            assert await failure(manager) == message
             await scene.reserve("c", pod)
-            assert await failure(dynamic) == f"DRA driver {NAME} is not registered"
-        async with scene.registered(driver) as dynamic:
+            assert await failure(manager) == f"DRA driver {NAME} is not registered"
+        async with scene.registered(driver) as manager:
             driver.fault = "the boat is full"
             message = "NodePrepareResources failed for ResourceClaim c: the boat is full"
-            assert await failure(dynamic) == message
+            assert await failure(manager) == message
             driver.fault = "rpc"
-            assert await failure(dynamic) == "NodePrepareResources: rpc error: code = Internal desc = no boats"
+            assert await failure(manager) == "NodePrepareResources: rpc error: code = Internal desc = no boats"
             driver.fault = ""
-            await prepare(dynamic, pod)
+            await prepare(manager, pod)
             driver.fault = "still on the water"
             with pytest.raises(ClaimNotPrepared) as fault:
-                await dynamic.unprepare(pod.metadata.uid)
+                await manager.unprepare(pod.metadata.uid)
             message = "NodeUnprepareResources failed for ResourceClaim c: still on the water"
             assert str(fault.value) == f"unprepare dynamic resources: {message}"
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_a_kubelet_that_comes_back_prepares_anew_and_gives_back_what_nobody_uses() -> None:
+def test_restarted_kubelet_prepares_again_and_unprepares_unused_claims() -> None:
     async def scenario(scene: Scene) -> None:
         driver, pod = BoatDriver(), await scene.pod("p")
         await scene.claim("c", pod)
-        async with scene.registered(driver) as dynamic:
-            await prepare(dynamic, pod)
-        async with scene.registered(driver) as dynamic:
-            assert dynamic.run_options(pod, first(pod)).cdi_devices == ["example.com/boat=boat"]
-            await prepare(dynamic, pod)
+        async with scene.registered(driver) as manager:
+            await prepare(manager, pod)
+        async with scene.registered(driver) as manager:
+            assert manager.run_options(pod, first(pod)).cdi_devices == ["example.com/boat=boat"]
+            await prepare(manager, pod)
             assert driver.calls == [("prepare", ["c"])] * 2
-        async with scene.registered(driver) as dynamic:
-            await dynamic.keep_only([pod.metadata.uid])
+        async with scene.registered(driver) as manager:
+            await manager.keep_only([pod.metadata.uid])
             assert len(driver.calls) == 2
-            await dynamic.keep_only([])
+            await manager.keep_only([])
             assert driver.calls[2:] == [("unprepare", ["c"])]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_how_devices_are() -> None:
+def test_device_health_is_reported_in_container_statuses() -> None:
     async def scenario(scene: Scene) -> None:
         driver, pod = BoatDriver(health=[]), await scene.pod("p")
         await scene.claim("c", pod)
-        async with scene.registered(driver) as dynamic:
-            await prepare(dynamic, pod)
+        async with scene.registered(driver) as manager:
+            await prepare(manager, pod)
 
             def reported() -> list[tuple[str, str, str, str | None]]:
-                statuses = dynamic.statuses(pod, first(pod))
+                statuses = manager.statuses(pod, first(pod))
                 return [
                     (resource_status.name, status.resourceID, status.health, status.message)
                     for resource_status in statuses
@@ -227,14 +227,14 @@ def test_how_devices_are() -> None:
             driver.health = [("boat", 2, "it leaks")]
             driver.changed.set()
             async with asyncio.timeout(60):
-                await scene.news.wait()
-            assert scene.looked_at == [pod.metadata.uid]
+                await scene.pod_recorded.wait()
+            assert scene.reconciled_pods == [pod.metadata.uid]
             assert reported() == [("claim:boat", "example.com/boat=boat", "Unhealthy", "it leaks")]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_a_driver_of_another_time() -> None:
+def test_driver_without_a_supported_version_is_not_registered() -> None:
     async def scenario(scene: Scene) -> None:
         driver = BoatDriver(versions=("v7.DRAPlugin",))
         async with scene.registered(driver):
@@ -247,10 +247,10 @@ def test_a_driver_of_another_time() -> None:
                 == f"{start} driver plugin {NAME} at endpoint {scene.root}/r/b.sock: {message} ({services})"
             )
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_what_a_driver_has_published_goes_with_it() -> None:
+def test_resource_slices_are_deleted_after_their_driver_stops() -> None:
     async def scenario(scene: Scene) -> None:
         clock, driver, slices = VirtualClock(), BoatDriver(), scene.client.of(ResourceSlice)
 
@@ -266,12 +266,12 @@ def test_what_a_driver_has_published_goes_with_it() -> None:
         async def has_no_slices() -> bool:
             return not (await slices.list()).items
 
-        async def gone() -> None:
+        async def wait_until_deleted() -> None:
             await eventually(has_no_slices, step=lambda: clock.advance(0.5))
 
         await publish("before")
-        async with scene.managing(clock=clock):
-            await gone()
+        async with scene.running_manager(clock=clock):
+            await wait_until_deleted()
             async with driver.listen(scene.root / "r"):
                 await eventually(driver.registered.is_set, step=lambda: clock.advance(1))
                 await publish("now")
@@ -279,6 +279,6 @@ def test_what_a_driver_has_published_goes_with_it() -> None:
                 assert len((await slices.list()).items or ()) == 1
             await clock.advance(20)
             assert len((await slices.list()).items or ()) == 1
-            await gone()
+            await wait_until_deleted()
 
-    play(scenario)
+    run_scenario(scenario)

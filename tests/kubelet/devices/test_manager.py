@@ -1,4 +1,4 @@
-"""The device manager with a plug-in that really speaks gRPC."""
+"""The device manager with a device plug-in over real gRPC."""
 
 import asyncio
 import tempfile
@@ -26,13 +26,13 @@ class Scene:
     def __init__(self, root: Path) -> None:
         self.root, self.clock = root, VirtualClock()
         self.changed = asyncio.Event()
-        self.looked_at: list[str] = []
+        self.reconciled_pods: list[str] = []
         self.plugin = BoatPlugin(root / "device-plugins")
 
     @asynccontextmanager
-    async def managing(self) -> AsyncIterator[DeviceManager]:
+    async def running_manager(self) -> AsyncIterator[DeviceManager]:
         manager = DeviceManager(
-            root=self.root, clock=self.clock, on_change=self.changed.set, look_at=self.looked_at.append
+            root=self.root, clock=self.clock, on_change=self.changed.set, look_at=self.reconciled_pods.append
         )
         async with asyncio.TaskGroup() as group:
             task = group.create_task(manager.run())
@@ -42,20 +42,20 @@ class Scene:
 
     @asynccontextmanager
     async def registered(self) -> AsyncIterator[DeviceManager]:
-        async with self.managing() as manager, self.plugin.listen():
+        async with self.running_manager() as manager, self.plugin.listen():
             self.changed.clear()
             await self.plugin.register()
             await self.wait_for_change()
             yield manager
 
     async def wait_for_change(self) -> None:
-        """The plug-in has told of its devices."""
+        """Wait until the plug-in has reported its devices."""
         async with asyncio.timeout(60):
             await self.changed.wait()
         self.changed.clear()
 
 
-def play(scenario: Callable[[Scene], Awaitable[None]]) -> None:
+def run_scenario(scenario: Callable[[Scene], Awaitable[None]]) -> None:
     async def main() -> None:
         with tempfile.TemporaryDirectory(prefix="sd") as directory:  # a socket's path must be short
             async with asyncio.timeout(60):
@@ -75,14 +75,14 @@ def pod(uid: str, *counts: int, inits: tuple[int, ...] = ()) -> Pod:
     return json.from_value({"metadata": {"name": uid, "namespace": "default", "uid": uid}, "spec": spec}, Pod)
 
 
-async def refused(manager: DeviceManager, demand: Pod) -> str:
-    failure = await manager.admit(demand, is_running=False)
+async def rejection_message(manager: DeviceManager, rejected_pod: Pod) -> str:
+    failure = await manager.admit(rejected_pod, is_running=False)
     assert failure is not None
     assert failure.reason == "UnexpectedAdmissionError"
     return failure.message
 
 
-def test_devices_are_counted_and_given(tmp_path: Path) -> None:
+def test_devices_are_counted_and_allocated(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         scene.plugin.container_response = {
             "mounts": [{"container_path": "/harbour", "host_path": "/srv", "read_only": True}],
@@ -100,19 +100,22 @@ def test_devices_are_counted_and_given(tmp_path: Path) -> None:
             assert options.devices == [Device(host_path="/dev/null", path="/dev/boat", permissions="rw")]
             assert options.cdi_devices == ["example.com/boat=one"]
             message = f"requested number of devices unavailable for {BOAT}. Requested: 1, Available: 0"
-            assert await refused(manager, pod("b", 1)) == f"Allocate failed due to {message}, which is unexpected"
+            assert (
+                await rejection_message(manager, pod("b", 1))
+                == f"Allocate failed due to {message}, which is unexpected"
+            )
             manager.forget(["a"])
             assert await manager.admit(pod("b", 1), is_running=False) is None
             assert (await manager.run_options(pod("b", 1), "c0")).env == {"BOATS": "one"}
             assert scene.plugin.of("PreStartContainer") == scene.plugin.of("GetPreferredAllocation") == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_a_plugin_that_is_found_in_the_registry(tmp_path: Path) -> None:
+def test_plugin_in_the_registry_directory_is_registered_and_deregistered(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         directory = scene.root / "plugins_registry"
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             registry = PluginRegistry(directory=directory, handlers={"DevicePlugin": manager}, clock=scene.clock)
             async with scene.plugin.listen(directory):
                 await registry.scan()
@@ -123,10 +126,10 @@ def test_a_plugin_that_is_found_in_the_registry(tmp_path: Path) -> None:
             await scene.wait_for_change()
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "0"})
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_what_init_containers_had_is_used_again(tmp_path: Path) -> None:
+def test_devices_of_init_containers_are_reused_by_containers(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         async with scene.registered() as manager:
             assert await manager.admit(pod("a", 1, 1, inits=(2,)), is_running=False) is None
@@ -136,10 +139,10 @@ def test_what_init_containers_had_is_used_again(tmp_path: Path) -> None:
             ]
             assert allocations == ["one two", "one", "two"]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_what_the_plugin_prefers_and_does_before_a_start(tmp_path: Path) -> None:
+def test_preferred_allocation_and_pre_start_container_are_called(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         scene.plugin.prefers, scene.plugin.pre_starts = ("two",), True
         async with scene.registered() as manager:
@@ -154,39 +157,42 @@ def test_what_the_plugin_prefers_and_does_before_a_start(tmp_path: Path) -> None
             message = "device plugin PreStartContainer rpc failed with err: rpc error: code = Internal desc = sunk"
             assert str(fault.value) == message
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_a_plugin_that_says_no(tmp_path: Path) -> None:
+def test_failed_allocate_call_rejects_the_pod(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         scene.plugin.fault = "not today"
         async with scene.registered() as manager:
             message = "rpc error: code = Internal desc = not today"
-            assert await refused(manager, pod("a", 1)) == f"Allocate failed due to {message}, which is unexpected"
+            assert (
+                await rejection_message(manager, pod("a", 1))
+                == f"Allocate failed due to {message}, which is unexpected"
+            )
             scene.plugin.fault = ""
             assert await manager.admit(pod("b", 2), is_running=False) is None
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_a_plugin_that_tells_nonsense(tmp_path: Path) -> None:
-    """It is as if it had gone, and the manager goes on."""
+def test_invalid_data_of_a_plugin_makes_its_devices_unavailable(tmp_path: Path) -> None:
+    """The manager treats the plug-in as stopped, and accepts a new registration."""
 
     async def scenario(scene: Scene) -> None:
         async with scene.registered() as manager:
-            scene.plugin.tell_nonsense()
+            scene.plugin.send_invalid_data()
             await scene.wait_for_change()
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "0"})
             await scene.plugin.register()
             await scene.wait_for_change()
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "2"})
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_devices_fall_ill_and_plugins_go(tmp_path: Path) -> None:
+def test_unhealthy_devices_and_stopped_plugins_reduce_allocatable(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             async with scene.plugin.listen():
                 await scene.plugin.register()
                 await scene.wait_for_change()
@@ -194,24 +200,24 @@ def test_devices_fall_ill_and_plugins_go(tmp_path: Path) -> None:
                 scene.plugin.change(one="Unhealthy")
                 await scene.wait_for_change()
                 assert manager.capacity() == ({BOAT: "2"}, {BOAT: "1"})
-                assert scene.looked_at == ["a"]
+                assert scene.reconciled_pods == ["a"]
                 [status] = manager.statuses(pod("a", 1), "c0")
                 assert (status.name, [(resource.resourceID, resource.health) for resource in status.resources]) == (
                     BOAT,
                     [("one", "Unhealthy")],
                 )
                 message = "previously allocated devices are no longer healthy; cannot allocate unhealthy devices"
-                assert f"{message} {BOAT}" in await refused(manager, pod("a", 1))
+                assert f"{message} {BOAT}" in await rejection_message(manager, pod("a", 1))
             await scene.wait_for_change()
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "0"})
-            assert "no healthy devices present" in await refused(manager, pod("b", 1))
+            assert "no healthy devices present" in await rejection_message(manager, pod("b", 1))
             await scene.clock.advance(301)
             assert manager.capacity() == ({BOAT: "0"}, {BOAT: "0"})
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_a_kubelet_that_comes_back_knows_who_has_what(tmp_path: Path) -> None:
+def test_restarted_kubelet_restores_device_allocations(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         async with scene.registered() as manager:
             assert await manager.admit(pod("a", 1), is_running=False) is None
@@ -222,7 +228,7 @@ def test_a_kubelet_that_comes_back_knows_who_has_what(tmp_path: Path) -> None:
             assert scene.plugin.of("Allocate") == []
             assert await manager.admit(pod("b", 1), is_running=False) is None
             assert (await manager.run_options(pod("b", 1), "c0")).env == {"BOATS": "two"}
-        async with scene.managing() as manager:  # the plug-in is not there yet
+        async with scene.running_manager() as manager:  # the plug-in has not registered yet
             scene.changed.clear()
             assert manager.capacity() == ({BOAT: "0"}, {BOAT: "0"})
             assert await manager.admit(pod("a", 1), is_running=True) is None
@@ -233,10 +239,10 @@ def test_a_kubelet_that_comes_back_knows_who_has_what(tmp_path: Path) -> None:
                 assert await manager.admit(pod("c", 1), is_running=False) is None
                 assert (await manager.run_options(pod("c", 1), "c0")).env == {"BOATS": "one"}
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_a_file_that_is_damaged_is_not_believed(tmp_path: Path) -> None:
+def test_corrupt_checkpoint_is_ignored(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         async with scene.registered() as manager:
             assert await manager.admit(pod("a", 2), is_running=False) is None
@@ -245,7 +251,7 @@ def test_a_file_that_is_damaged_is_not_believed(tmp_path: Path) -> None:
         async with scene.registered() as manager:
             assert await manager.admit(pod("b", 2), is_running=False) is None
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize(
@@ -255,15 +261,15 @@ def test_a_file_that_is_damaged_is_not_believed(tmp_path: Path) -> None:
         ({"resource_name": "cpu"}, 'the ResourceName "cpu" is invalid'),
     ],
 )
-def test_registrations_that_are_refused(tmp_path: Path, registration: dict[str, str], message: str) -> None:
+def test_invalid_registrations_are_rejected(tmp_path: Path, registration: dict[str, str], message: str) -> None:
     async def scenario(scene: Scene) -> None:
-        async with scene.managing() as manager, scene.plugin.listen():
+        async with scene.running_manager() as manager, scene.plugin.listen():
             with pytest.raises(RpcError) as fault:
                 await scene.plugin.register(**registration)
             assert str(fault.value) == f"rpc error: code = Unknown desc = {message}"
             assert manager.capacity() == ({}, {})
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_the_pod_resources_api_lists_the_devices_of_pods(tmp_path: Path) -> None:
@@ -282,21 +288,23 @@ def test_the_pod_resources_api_lists_the_devices_of_pods(tmp_path: Path) -> None
                 socket, schema = scene.root / "pod-resources/kubelet.sock", resources_proto()
                 await eventually(socket.exists)
 
-                async def ask(name: str, request: Any) -> Any:
+                async def call_method(name: str, request: Any) -> Any:
                     return await calls.call(str(socket), schema, "PodResourcesLister", name, request, timeout_s=20)
 
-                [pod_resources] = (await ask("List", schema.ListPodResourcesRequest())).pod_resources
+                [pod_resources] = (await call_method("List", schema.ListPodResourcesRequest())).pod_resources
                 [container] = pod_resources.containers
                 assert (pod_resources.name, pod_resources.namespace, container.name) == ("a", "default", "c0")
                 assert [(device.resource_name, list(device.device_ids)) for device in container.devices] == [
                     (BOAT, ["one"])
                 ]
-                every = (await ask("GetAllocatableResources", schema.AllocatableResourcesRequest())).devices
-                assert [list(device.device_ids) for device in every] == [["one"], ["two"]]
+                allocatable_devices = (
+                    await call_method("GetAllocatableResources", schema.AllocatableResourcesRequest())
+                ).devices
+                assert [list(device.device_ids) for device in allocatable_devices] == [["one"], ["two"]]
                 request = schema.GetPodResourcesRequest(pod_name="a", pod_namespace="default")
-                assert (await ask("Get", request)).pod_resources == pod_resources
+                assert (await call_method("Get", request)).pod_resources == pod_resources
                 with pytest.raises(RpcError, match="pod z in namespace default not found"):
-                    await ask("Get", schema.GetPodResourcesRequest(pod_name="z", pod_namespace="default"))
+                    await call_method("Get", schema.GetPodResourcesRequest(pod_name="z", pod_namespace="default"))
                 task.cancel()
 
-    play(scenario)
+    run_scenario(scenario)

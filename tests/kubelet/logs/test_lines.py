@@ -1,4 +1,4 @@
-"""Lines of log files, in both forms and in none."""
+"""Lines of log files in the CRI and the Docker format, and invalid lines."""
 
 import pytest
 from hypothesis import given
@@ -26,24 +26,24 @@ _T = "2016-10-06T00:17:09.669794202Z"
         ),
     ],
 )
-def test_lines(raw: bytes, line: Line) -> None:
+def test_cri_and_docker_lines_are_parsed(raw: bytes, line: Line) -> None:
     assert parse(raw) == line
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"now stdout F x\n", _T.encode(), f"{_T} out F x\n".encode(), b"{}", b"{"])
-def test_what_is_no_line(raw: bytes) -> None:
+def test_invalid_lines_are_rejected(raw: bytes) -> None:
     with pytest.raises(BadLine):
         parse(raw)
 
 
-def test_times() -> None:
+def test_nanoseconds_of_timestamps() -> None:
     assert nanoseconds("1970-01-01T00:00:01.5Z") == 1_500_000_000
     assert nanoseconds("1970-01-01T02:00:00+02:00") == 0
     assert nanoseconds("1969-12-31T23:00:00-01:00") == 0
 
 
 @given(st.binary(max_size=100))
-def test_any_bytes_are_a_line_or_bad(raw: bytes) -> None:
+def test_parse_of_any_bytes_returns_or_raises_bad_line(raw: bytes) -> None:
     for prefix in (b"", f"{_T} stdout ".encode(), b'{"log":'):
         try:
             parse(prefix + raw)

@@ -1,4 +1,4 @@
-"""What of a log is shown, from real files that grow and are put aside."""
+"""Log options, and following of real files that grow and are rotated."""
 
 import asyncio
 import io
@@ -57,26 +57,26 @@ def _shown(path: Path, options: LogOptions, is_running: Callable[[], bool] = _st
         ),
     ],
 )
-def test_options(tmp_path: Path, options: LogOptions, text: str) -> None:
+def test_log_options(tmp_path: Path, options: LogOptions, text: str) -> None:
     path = tmp_path / "0.log"
     path.write_text(LOG)
     assert _shown(path, options) == text
 
 
-def test_a_last_line_without_its_end_is_shown(tmp_path: Path) -> None:
+def test_last_line_without_newline_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_text(LOG + _line(6, "six").removesuffix("\n"))
     assert _shown(path, LogOptions(tail_lines=1)) == "six"
 
 
 @given(st.binary(max_size=300).map(lambda data: data.replace(b"\x00", b"\n")), st.integers(0, 20))
-def test_the_last_lines_are_found(data: bytes, count: int) -> None:
+def test_tail_start_of_any_content(data: bytes, count: int) -> None:
     lines = io.BytesIO(data).readlines()
     expected = len(b"".join(lines[: max(len(lines) - count, 0)]))
     assert tail_start(io.BytesIO(data), count) == expected
 
 
-async def test_following_through_rotation_to_the_end(tmp_path: Path) -> None:
+async def test_follow_continues_through_rotation_until_the_container_stops(tmp_path: Path) -> None:
     path, runs = tmp_path / "0.log", True
     path.write_text(_line(1, "one"))
     pieces = read(path, LogOptions(is_following=True), is_running=lambda: runs)
@@ -99,6 +99,6 @@ async def test_following_through_rotation_to_the_end(tmp_path: Path) -> None:
         assert [piece async for piece in pieces] == [b"five\n"]
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_missing_log_file_raises(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         _shown(tmp_path / "0.log", LogOptions())

@@ -52,7 +52,7 @@ async def test_repeated_rotation_keeps_the_newest_files(tmp_path: Path) -> None:
     assert path.read_text() == "new"
 
 
-async def test_a_writer_that_cannot_reopen_its_log_keeps_it(tmp_path: Path) -> None:
+async def test_log_is_kept_when_reopening_fails(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_text("kept")
 

@@ -1,4 +1,4 @@
-"""Plug-ins as they are found, whoever has use for them."""
+"""Registration of plug-ins that are found in the registry directory."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ PATIENCE_S = 60
 
 
 class Plugin:
-    """Says who it is, and keeps what it is told."""
+    """A plug-in that answers GetInfo and records its registration statuses."""
 
     def __init__(self, name: str, type: str = "Boat") -> None:
         self.info = {"name": name, "type": type, "supported_versions": ["1"]}
@@ -43,7 +43,7 @@ class Plugin:
         return proto().RegistrationStatusResponse()
 
 
-class Keeper:
+class RecordingHandler:
     def __init__(self, **faults: Exception) -> None:
         self.names: list[str] = []
         self.faults = faults
@@ -69,68 +69,68 @@ class Keeper:
         ("Boat", {"check": PluginError("it leaks")}, (False, "plugin validation failed with err: it leaks")),
         ("Boat", {"register": PluginError("no room")}, (False, "plugin registration failed with err: no room")),
     ],
-    ids=["taken", "of no use", "unfit", "not now"],
+    ids=["registered", "no-handler", "validation-failed", "registration-failed"],
 )
-async def test_the_registration_status_that_a_plugin_gets(
+async def test_plugin_is_notified_of_its_registration_status(
     type: str, faults: dict[str, Exception], status: tuple[bool, str]
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="sr") as directory:
-        path, plugin, keeper = Path(directory) / "p.sock", Plugin("one", type), Keeper(**faults)
-        registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=VirtualClock())
+        path, plugin, handler = Path(directory) / "p.sock", Plugin("one", type), RecordingHandler(**faults)
+        registry = PluginRegistry(directory=Path(directory), handlers={"Boat": handler}, clock=VirtualClock())
         async with asyncio.timeout(PATIENCE_S), plugin.listen(path):
             await registry.scan()
-        is_registered, why = status
-        text = f"RegisterPlugin error -- {why.format(path=path)}" if why else ""
+        is_registered, error = status
+        text = f"RegisterPlugin error -- {error.format(path=path)}" if error else ""
         assert plugin.statuses == [(is_registered, text)]
-        assert keeper.names == (["one"] if is_registered else [])
+        assert handler.names == (["one"] if is_registered else [])
 
 
-async def test_trouble_of_any_kind_is_met_with_patience() -> None:
-    """One that the handler chokes on is tried again, later and later, and the kubelet goes on."""
+async def test_failed_registration_is_retried_with_back_off() -> None:
+    """An unexpected exception of the handler does not stop the registry."""
 
     with tempfile.TemporaryDirectory(prefix="sr") as directory:
-        clock, plugin, keeper = VirtualClock(), Plugin("one"), Keeper(register=ZeroDivisionError("oh"))
-        registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=clock)
+        clock, plugin, handler = VirtualClock(), Plugin("one"), RecordingHandler(register=ZeroDivisionError("oh"))
+        registry = PluginRegistry(directory=Path(directory), handlers={"Boat": handler}, clock=clock)
         async with asyncio.timeout(PATIENCE_S), plugin.listen(Path(directory) / "p.sock"):
             await registry.scan()
-            keeper.faults = {}
+            handler.faults = {}
             await registry.scan()
-            assert keeper.names == []
+            assert handler.names == []
             await clock.advance(1)
             await registry.scan()
-            assert (keeper.names, plugin.statuses) == (["one"], [(True, "")])
+            assert (handler.names, plugin.statuses) == (["one"], [(True, "")])
         await registry.scan()
-        assert keeper.names == []
+        assert handler.names == []
 
 
-async def test_one_that_does_not_speak_keeps_no_other_waiting() -> None:
-    with tempfile.TemporaryDirectory(prefix="sr") as directory, socket.socket(socket.AF_UNIX) as mute:
-        mute.bind(f"{directory}/a.sock")
-        mute.listen()
-        plugin, keeper = Plugin("one"), Keeper()
-        registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=VirtualClock())
+async def test_unresponsive_plugin_does_not_delay_registration_of_another_plugin() -> None:
+    with tempfile.TemporaryDirectory(prefix="sr") as directory, socket.socket(socket.AF_UNIX) as unresponsive:
+        unresponsive.bind(f"{directory}/a.sock")
+        unresponsive.listen()
+        plugin, handler = Plugin("one"), RecordingHandler()
+        registry = PluginRegistry(directory=Path(directory), handlers={"Boat": handler}, clock=VirtualClock())
         listen = plugin.listen(Path(directory) / "b.sock")
         async with asyncio.timeout(PATIENCE_S), listen, asyncio.TaskGroup() as group:
-            looking = group.create_task(registry.scan())
+            scanning = group.create_task(registry.scan())
             await eventually(lambda: bool(plugin.statuses))
-            assert not looking.done()
-            looking.cancel()
-        assert keeper.names == ["one"]
+            assert not scanning.done()
+            scanning.cancel()
+        assert handler.names == ["one"]
 
 
-async def test_a_server_ends_although_somebody_is_connected() -> None:
+async def test_socket_server_stops_while_a_client_is_connected() -> None:
     with tempfile.TemporaryDirectory(prefix="sr") as directory:
         path = Path(directory) / "p.sock"
         async with asyncio.timeout(PATIENCE_S):
             async with Plugin("one").listen(path):
                 reader, writer = await asyncio.open_unix_connection(path)
-                assert await reader.read(1), "the gRPC server greets"
+                assert await reader.read(1), "the gRPC server sends its preface"
             await reader.read()
             writer.close()
             assert os.listdir(directory) == []
 
 
-def test_a_directory_that_cannot_be_read_is_looked_at_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_plugin_directory_is_scanned_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     directory = tmp_path / "plugins"
     directory.touch()
 
@@ -138,12 +138,12 @@ def test_a_directory_that_cannot_be_read_is_looked_at_again(tmp_path: Path, capl
         clock = VirtualClock()
         registry = PluginRegistry(directory=directory, handlers={}, clock=clock)
         async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
-            looking = group.create_task(registry.run())
+            scanning = group.create_task(registry.run())
             await clock.advance(0)
             directory.unlink()
             await clock.advance(1)
             assert directory.is_dir()
-            looking.cancel()
+            scanning.cancel()
 
     asyncio.run(main())
     assert "cannot scan the plugin directory" in caplog.text

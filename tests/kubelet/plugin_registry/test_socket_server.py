@@ -1,4 +1,4 @@
-"""Sockets that are asked by gRPC."""
+"""gRPC servers on Unix sockets."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ async def _nothing(request: Message) -> Message:
     return proto().ListPodResourcesResponse()
 
 
-async def test_in_a_directory_whose_path_is_long(tmp_path: Path) -> None:
+async def test_socket_in_a_directory_with_a_long_path(tmp_path: Path) -> None:
     directory = tmp_path / ("x" * 120)
     directory.mkdir()
     service = GrpcService(schema=proto, name="PodResourcesLister", methods={"List": _nothing})
@@ -32,19 +32,19 @@ async def test_in_a_directory_whose_path_is_long(tmp_path: Path) -> None:
     assert list(directory.iterdir()) == []
 
 
-def test_a_socket_that_cannot_be_had_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_listen_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     service = GrpcService(schema=proto, name="PodResourcesLister", methods={"List": _nothing})
-    (tmp_path / "folder").touch()
+    (tmp_path / "directory").touch()
 
     async def main() -> None:
-        clock, socket = VirtualClock(), tmp_path / "folder" / "s.sock"
+        clock, socket = VirtualClock(), tmp_path / "directory" / "s.sock"
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             listen = group.create_task(SocketServer(path=socket, services=[service]).run(clock))
             await clock.advance(0)
-            (tmp_path / "folder").unlink()
+            (tmp_path / "directory").unlink()
             await clock.advance(10)
             await eventually(socket.exists)
             listen.cancel()
 
     asyncio.run(main())
-    assert f"cannot listen on {tmp_path}/folder/s.sock" in caplog.text
+    assert f"cannot listen on {tmp_path}/directory/s.sock" in caplog.text

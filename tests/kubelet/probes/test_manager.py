@@ -40,8 +40,8 @@ class Scene:
         specs = {f"{kind}Probe": {**get, "periodSeconds": 10, **fields} for kind, fields in probes.items()}
         return pod({"containers": [{"name": "c", "image": "i", **specs}]})
 
-    def state(self, of: Any, report: PodReport) -> tuple[bool, bool]:
-        container = self.manager.apply_results(of, report).containers[0]
+    def state(self, probed_pod: Any, report: PodReport) -> tuple[bool, bool]:
+        container = self.manager.apply_results(probed_pod, report).containers[0]
         return container.is_started, container.is_ready
 
 
@@ -58,8 +58,8 @@ async def scene() -> AsyncIterator[Scene]:
             runtime=HollowRuntime(world=World(clock=clock)),
             clock=clock,
             on_change=lambda uid: probe_scene.changed_pods.append(uid),
-            event=lambda of, container, reason, text: probe_scene.events.append((reason, text)),
-            note=lambda of, action, outcome, took_s: probe_scene.notes.append((action, outcome)),
+            event=lambda probed_pod, container, reason, text: probe_scene.events.append((reason, text)),
+            note=lambda probed_pod, action, outcome, took_s: probe_scene.notes.append((action, outcome)),
             activity=activity,
             metrics=metrics,
         )
@@ -73,7 +73,7 @@ async def scene() -> AsyncIterator[Scene]:
             forget()
 
 
-def play(work: Callable[[Scene], Awaitable[None]]) -> None:
+def run_scenario(work: Callable[[Scene], Awaitable[None]]) -> None:
     async def main() -> None:
         async with asyncio.timeout(60), scene() as scene_:
             await work(scene_)
@@ -81,119 +81,119 @@ def play(work: Callable[[Scene], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_readiness() -> None:
+def test_readiness_probe_changes_the_ready_state_at_its_thresholds() -> None:
     async def work(s: Scene) -> None:
-        of, start = s.probed(readiness={"initialDelaySeconds": 5, "failureThreshold": 2}), s.clock.now()
+        probed_pod, start = s.probed(readiness={"initialDelaySeconds": 5, "failureThreshold": 2}), s.clock.now()
         report = s.report()
-        assert s.state(of, report) == (True, False)
+        assert s.state(probed_pod, report) == (True, False)
         await s.clock.advance(4)
         assert s.requested_at == []
         await s.clock.advance(2)
         assert s.requested_at == [start + 5]
         assert s.changed_pods == ["u"]
-        assert s.state(of, report) == (True, True)
+        assert s.state(probed_pod, report) == (True, True)
         s.status = 503
         await s.clock.advance(10)
-        assert s.state(of, report) == (True, True), "once is not enough"
+        assert s.state(probed_pod, report) == (True, True), "one failure is below the threshold"
         await s.clock.advance(10)
-        assert s.state(of, report) == (True, False)
+        assert s.state(probed_pod, report) == (True, False)
         assert s.events[-1] == ("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503")
-        assert s.manager.failure(of, "c") is None
+        assert s.manager.failure(probed_pod, "c") is None
         s.status = 200
         await s.clock.advance(10)
-        assert s.state(of, report) == (True, True)
+        assert s.state(probed_pod, report) == (True, True)
         results = ["c passed", "c failed", "c passed"]
         assert s.notes == [("readiness probe", result) for result in results], "only changes are recorded"
 
-    play(work)
+    run_scenario(work)
 
 
-def test_liveness_kills_and_a_new_container_has_a_new_chance() -> None:
+def test_liveness_failure_is_reset_for_a_new_container() -> None:
     async def work(s: Scene) -> None:
         s.status = 500
-        of = s.probed(liveness={"failureThreshold": 3})
+        probed_pod = s.probed(liveness={"failureThreshold": 3})
         report = s.report()
-        assert s.state(of, report) == (True, True)
+        assert s.state(probed_pod, report) == (True, True)
         await s.clock.advance(15)
-        assert s.manager.failure(of, "c") is None
+        assert s.manager.failure(probed_pod, "c") is None
         await s.clock.advance(10)
-        assert s.manager.failure(of, "c") == "Liveness"
+        assert s.manager.failure(probed_pod, "c") == "Liveness"
         count = len(s.requested_at)
         await s.clock.advance(60)
-        assert len(s.requested_at) == count, "nothing more is asked of a container that is being killed"
-        s.state(of, s.report(state=EXITED))
-        s.state(of, s.report("two"))
-        assert s.manager.failure(of, "c") is None
+        assert len(s.requested_at) == count, "a container that is being killed is not probed"
+        s.state(probed_pod, s.report(state=EXITED))
+        s.state(probed_pod, s.report("two"))
+        assert s.manager.failure(probed_pod, "c") is None
         await s.clock.advance(1)
         assert len(s.requested_at) == count + 1
 
-    play(work)
+    run_scenario(work)
 
 
-def test_others_wait_for_startup() -> None:
+def test_liveness_and_readiness_probes_wait_for_the_startup_probe() -> None:
     async def work(s: Scene) -> None:
         s.status = 500
-        of = s.probed(startup={"failureThreshold": 5, "periodSeconds": 2}, liveness={}, readiness={})
+        probed_pod = s.probed(startup={"failureThreshold": 5, "periodSeconds": 2}, liveness={}, readiness={})
         report = s.report()
-        assert s.state(of, report) == (False, False)
+        assert s.state(probed_pod, report) == (False, False)
         await s.clock.advance(5)
         assert {text.split()[0] for _, text in s.events} == {"Startup"}
         s.status = 200
         await s.clock.advance(2)
-        assert s.state(of, report) == (True, False)
+        assert s.state(probed_pod, report) == (True, False)
         await s.clock.advance(10)
-        assert s.state(of, report) == (True, True)
+        assert s.state(probed_pod, report) == (True, True)
 
-    play(work)
+    run_scenario(work)
 
 
-def test_startup_that_never_succeeds() -> None:
+def test_startup_probe_fails_at_its_threshold() -> None:
     async def work(s: Scene) -> None:
         s.status = 500
-        of = s.probed(startup={"failureThreshold": 2})
-        s.state(of, s.report())
+        probed_pod = s.probed(startup={"failureThreshold": 2})
+        s.state(probed_pod, s.report())
         await s.clock.advance(30)
-        assert s.manager.failure(of, "c") == "Startup"
+        assert s.manager.failure(probed_pod, "c") == "Startup"
 
-    play(work)
+    run_scenario(work)
 
 
-def test_what_cannot_be_asked_counts_for_nothing() -> None:
+def test_probe_error_is_not_counted_as_failure() -> None:
     async def work(s: Scene) -> None:
         probe = {"exec": {"command": ["true"]}, "failureThreshold": 1}
-        of = pod({"containers": [{"name": "c", "image": "i", "livenessProbe": probe}]})
-        s.state(of, s.report())
+        probed_pod = pod({"containers": [{"name": "c", "image": "i", "livenessProbe": probe}]})
+        s.state(probed_pod, s.report())
         await s.clock.advance(30)
-        assert s.manager.failure(of, "c") is None
+        assert s.manager.failure(probed_pod, "c") is None
         assert s.events[0][1].startswith("Liveness probe errored and resulted in unknown state: ")
 
-    play(work)
+    run_scenario(work)
 
 
-def test_a_pod_that_goes_is_forgotten() -> None:
+def test_probing_stops_when_a_pod_is_forgotten() -> None:
     async def work(s: Scene) -> None:
-        of = s.probed(readiness={})
-        s.state(of, s.report())
+        probed_pod = s.probed(readiness={})
+        s.state(probed_pod, s.report())
         await s.clock.advance(1)
         s.manager.forget("u")
         count = len(s.requested_at)
         await s.clock.advance(60)
         assert len(s.requested_at) == count
 
-    play(work)
+    run_scenario(work)
 
 
-def test_answers_are_counted_while_the_pod_is_there() -> None:
+def test_probe_results_are_counted_in_metrics_until_the_pod_is_forgotten() -> None:
     async def work(s: Scene) -> None:
-        of, report = s.probed(liveness={"failureThreshold": 10}), s.report(started_at=s.clock.now())
-        s.manager.apply_results(of, report)
+        probed_pod, report = s.probed(liveness={"failureThreshold": 10}), s.report(started_at=s.clock.now())
+        s.manager.apply_results(probed_pod, report)
         await s.clock.advance(15)
         s.status = 500
         await s.clock.advance(10)
         text = s.metrics.text()
         assert 'probe_type="Liveness",result="successful"} 2' in text
         assert 'probe_type="Liveness",result="failed"} 1' in text
-        s.manager.forget(of.metadata.uid)
+        s.manager.forget(probed_pod.metadata.uid)
         assert s.metrics.text() == ""
 
-    play(work)
+    run_scenario(work)

@@ -1,4 +1,4 @@
-"""Asking real servers."""
+"""HTTP, TCP and gRPC probes of real servers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ from tests.kubelet.probes.http_server import serving
 from tests.ports import free_port
 
 
-def play(work: Callable[[], Awaitable[None]]) -> None:
+def run_scenario(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(work(), 60))
 
 
@@ -38,9 +38,9 @@ def test_http(path: str, success: bool, text: str) -> None:
 
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
         requests.append(request)
-        places = {"/home": "/200", "/away": "http://elsewhere.test/", "/round": "/round"}
-        if request.path in places:
-            return web.Response(status=302, text="go", headers={"Location": places[request.path]})
+        redirects = {"/home": "/200", "/away": "http://elsewhere.test/", "/round": "/round"}
+        if request.path in redirects:
+            return web.Response(status=302, text="go", headers={"Location": redirects[request.path]})
         if request.path == "/slow":
             await asyncio.Event().wait()
         if request.path == "/long":
@@ -59,10 +59,10 @@ def test_http(path: str, success: bool, text: str) -> None:
             assert requests[0].headers["User-Agent"] == "kube-probe/1.36"
             assert (requests[0].headers["X-Own"], requests[0].headers["Host"]) == ("1", "other.test")
 
-    play(work)
+    run_scenario(work)
 
 
-def test_nobody_is_there() -> None:
+def test_probes_of_a_closed_port_fail() -> None:
     async def work() -> None:
         port = free_port()
         probe_result = await probe_http(f"http://127.0.0.1:{port}/", {}, 60)
@@ -75,7 +75,7 @@ def test_nobody_is_there() -> None:
         )
         assert not (await probe_grpc("127.0.0.1", port, "", 0.2)).is_success
 
-    play(work)
+    run_scenario(work)
 
 
 def test_tcp() -> None:
@@ -83,7 +83,7 @@ def test_tcp() -> None:
         async with await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0) as server:
             assert (await probe_tcp("127.0.0.1", server.sockets[0].getsockname()[1], 60)).is_success
 
-    play(work)
+    run_scenario(work)
 
 
 def test_urls() -> None:
@@ -93,7 +93,7 @@ def test_urls() -> None:
 
 
 def test_grpc() -> None:
-    """Against a real server of the health protocol, which has one service of each state."""
+    """The server implements the gRPC health protocol, with a healthy and an unhealthy service."""
     states = {b"": 1, b"\x0a\x04down": 2}
 
     class Health(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -122,7 +122,7 @@ def test_grpc() -> None:
         finally:
             await server.stop(0)
 
-    play(work)
+    run_scenario(work)
 
 
 def test_ports() -> None:

@@ -34,7 +34,7 @@ from sampan.runtimes.monitor.client import MonitorClient
 
 
 class PlainRuntime(HollowRuntime):
-    """Containers are processes without any walls."""
+    """A runtime whose containers are processes without isolation."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(world=World(clock=RealClock()))
@@ -48,7 +48,7 @@ class PlainRuntime(HollowRuntime):
         return f"{pod.metadata.uid}-{container}-{attempt}"
 
     async def begin(self, pod: Pod, container: Container) -> None:
-        """Run it, anew if it ran before."""
+        """Start a container, or restart it as the next attempt."""
         before = self.reports.setdefault(pod.metadata.uid, {}).get(container.name)
         attempt = before.attempt + 1 if before is not None else 0
         id = self.id(pod, container.name, attempt)
@@ -108,7 +108,7 @@ class PlainRuntime(HollowRuntime):
 
 
 class PlainNode:
-    """A KubeletView over it; pods are put in by the test."""
+    """A KubeletView of a PlainRuntime; tests add the pods."""
 
     def __init__(self, directory: Path, name: str = "plain") -> None:
         self.node = name
@@ -141,7 +141,7 @@ class PlainNode:
         return "# TYPE prober_probe_total counter\n"
 
     async def run(self, pod: Pod) -> Pod:
-        """Begin the pod's containers; the pod with a status that says so."""
+        """Start the pod's containers, and return the pod with an updated status."""
         for container in pod.spec.containers or ():
             await self.runtime.begin(pod, container)
         self.note(pod)
@@ -176,7 +176,7 @@ def _status(report: ContainerReport, before: ContainerReport | None) -> Containe
 
 
 def a_pod(*command: str, name: str = "p", **more: Any) -> Pod:
-    """Of one container, `main`, or of those that are given."""
+    """Return a pod of one container `main`, or of `containers`."""
     containers = more.pop("containers", None) or [Container(name="main", image="plain", command=list(command), **more)]
     meta = ObjectMeta(name=name, namespace="default", uid=f"uid-{name}")
     return Pod(metadata=meta, spec=PodSpec(containers=containers, nodeName="plain"))
@@ -196,7 +196,7 @@ async def plain_node(directory: Path, name: str = "plain") -> AsyncIterator[Plai
 async def serving(
     node: PlainNode, *, access: KubeletAuth | None = None, settings: ServerSettings | None = None
 ) -> AsyncIterator[str]:
-    """Where its server is."""
+    """Serve the kubelet's API of a node; yield its URL."""
     server = KubeletServer(view=node, clock=RealClock(), auth=access, settings=settings)
     async with listen(server.handle, host="127.0.0.1", port=0, tls=None) as port:
         yield f"http://127.0.0.1:{port}"

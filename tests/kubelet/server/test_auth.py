@@ -1,4 +1,4 @@
-"""Who may see and do what at the kubelet's port, as the API server says."""
+"""Authentication and authorization at the kubelet's port, delegated to the API server."""
 
 import asyncio
 import ssl
@@ -43,12 +43,12 @@ from tests.kubelet.server.process_node import plain_node, serving
         ("/spec/", ["proxy"]),
     ],
 )
-def test_rights(path: str, expected: list[str]) -> None:
+def test_subresources_of_paths(path: str, expected: list[str]) -> None:
     assert subresources(path) == expected
 
 
 class _Reviews:
-    """An API server that knows two users, of whom one may see stats only."""
+    """An API server that knows two users; `reader` may read stats and health only."""
 
     def of(self, kind: type) -> "_Reviews":
         return self
@@ -67,7 +67,7 @@ class _Reviews:
         return SubjectAccessReview(status=SubjectAccessReviewStatus(allowed=may))
 
 
-async def test_over_the_wire(tmp_path: Path) -> None:
+async def test_requests_are_authenticated_and_authorized(tmp_path: Path) -> None:
     delegation = Delegation(client=_Reviews(), clock=VirtualClock())  # type: ignore[arg-type]
     async with (
         asyncio.timeout(60),
@@ -101,7 +101,7 @@ async def test_over_the_wire(tmp_path: Path) -> None:
                 assert text is None or await response.text() == text
 
 
-async def test_a_connection_does_not_outlive_the_callers_certificate_and_its_last_name_counts(tmp_path: Path) -> None:
+async def test_expired_client_certificate_gets_401_and_the_last_common_name_counts(tmp_path: Path) -> None:
     later_s = 0.0
 
     pki = KEYS.write(tmp_path / "pki")

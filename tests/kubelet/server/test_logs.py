@@ -1,4 +1,4 @@
-"""Whose log is meant."""
+"""The container whose log a request for logs refers to."""
 
 import pytest
 
@@ -19,28 +19,28 @@ def _status(state: ContainerState, last: str | None = None, id: str = "x://now")
     return PodStatus(containerStatuses=[status])
 
 
-_RUNS = ContainerState(running=ContainerStateRunning())
+_RUNNING = ContainerState(running=ContainerStateRunning())
 
 
-def _ended(id: str) -> ContainerState:
+def _terminated(id: str) -> ContainerState:
     return ContainerState(terminated=ContainerStateTerminated(containerID=id))
 
 
-def _waits(reason: str) -> ContainerState:
+def _waiting(reason: str) -> ContainerState:
     return ContainerState(waiting=ContainerStateWaiting(reason=reason))
 
 
 @pytest.mark.parametrize(
     ("status", "is_previous", "id"),
     [
-        (_status(_RUNS, "x://last"), False, "x://now"),
-        (_status(_RUNS, "x://last"), True, "x://last"),
-        (_status(_ended("x://end"), "x://last"), False, "x://end"),
-        (_status(_ended(""), "x://last"), False, "x://last"),
-        (_status(_waits("CrashLoopBackOff"), "x://last"), False, "x://last"),
+        (_status(_RUNNING, "x://last"), False, "x://now"),
+        (_status(_RUNNING, "x://last"), True, "x://last"),
+        (_status(_terminated("x://end"), "x://last"), False, "x://end"),
+        (_status(_terminated(""), "x://last"), False, "x://last"),
+        (_status(_waiting("CrashLoopBackOff"), "x://last"), False, "x://last"),
     ],
 )
-def test_found(status: PodStatus, is_previous: bool, id: str) -> None:
+def test_log_container(status: PodStatus, is_previous: bool, id: str) -> None:
     assert log_container("p", status, "c", is_previous=is_previous) == id
 
 
@@ -48,27 +48,27 @@ def test_found(status: PodStatus, is_previous: bool, id: str) -> None:
     ("status", "is_previous", "text"),
     [
         (PodStatus(), False, 'container "c" in pod "p" is not available'),
-        (_status(_RUNS), True, 'previous terminated container "c" in pod "p" not found'),
+        (_status(_RUNNING), True, 'previous terminated container "c" in pod "p" not found'),
         (
-            _status(_waits("ErrImagePull")),
+            _status(_waiting("ErrImagePull")),
             False,
             'container "c" in pod "p" is waiting to start: image can\'t be pulled',
         ),
         (
-            _status(_waits("ImagePullBackOff")),
+            _status(_waiting("ImagePullBackOff")),
             False,
             'container "c" in pod "p" is waiting to start: trying and failing to pull image',
         ),
         (
-            _status(_waits("ContainerCreating")),
+            _status(_waiting("ContainerCreating")),
             False,
             'container "c" in pod "p" is waiting to start: ContainerCreating',
         ),
-        (_status(_ended("")), False, 'container "c" in pod "p" is terminated'),
+        (_status(_terminated("")), False, 'container "c" in pod "p" is terminated'),
         (_status(ContainerState()), False, 'container "c" in pod "p" is waiting to start - no logs yet'),
     ],
 )
-def test_none(status: PodStatus, is_previous: bool, text: str) -> None:
-    with pytest.raises(LogUnavailable) as refused:
+def test_log_container_errors(status: PodStatus, is_previous: bool, text: str) -> None:
+    with pytest.raises(LogUnavailable) as raised:
         log_container("p", status, "c", is_previous=is_previous)
-    assert str(refused.value) == text
+    assert str(raised.value) == text

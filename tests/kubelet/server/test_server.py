@@ -1,4 +1,4 @@
-"""The kubelet's server with real processes behind it, asked over HTTP, WebSocket and SPDY."""
+"""The kubelet's server over HTTP, WebSocket and SPDY, with containers that are real processes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,7 +25,7 @@ from tests.machinery.multiplex.pairs import echo_server
 Test = Callable[[PlainNode, str, aiohttp.ClientSession], Awaitable[None]]
 
 
-def _on_node(directory: Path, test: Test, settings: ServerSettings | None = None) -> None:
+def _run_on_node(directory: Path, test: Test, settings: ServerSettings | None = None) -> None:
     async def main() -> None:
         async with (
             asyncio.timeout(60),
@@ -44,8 +44,8 @@ async def _text(session: aiohttp.ClientSession, url: str) -> tuple[int, str]:
 
 
 async def _exec(url: str, query: str, stdin: bytes | None = None) -> tuple[dict[int, bytes], int | None]:
-    place, streams = urlsplit(url), {1: b"", 2: b""}
-    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    address, streams = urlsplit(url), {1: b"", 2: b""}
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
     target = f"/exec/default/p/main?{query}"
     wire, protocol = await upgrade.open_websocket(reader, writer, target, [("Host", "node")], [V5])
 
@@ -74,10 +74,10 @@ def test_exec(tmp_path: Path) -> None:
         tty, code = await _exec(url, "command=sh&command=-c&command=tty&output=1&tty=1&input=1", b"")
         assert (tty[1].startswith(b"/dev/pts/"), code) == (True, 0)
 
-    _on_node(tmp_path, test)
+    _run_on_node(tmp_path, test)
 
 
-def test_a_port_for_its_health(tmp_path: Path) -> None:
+def test_healthz_port(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         async with listen(HealthPort(view=node).handle, host="127.0.0.1", port=0, tls=None) as port:
             at = f"http://127.0.0.1:{port}"
@@ -87,14 +87,14 @@ def test_a_port_for_its_health(tmp_path: Path) -> None:
             for path in ("/healthz/none", "/pods", "/metrics"):
                 assert (await _text(session, at + path))[0] == 404
 
-    _on_node(tmp_path, test)
+    _run_on_node(tmp_path, test)
 
 
 def test_exec_over_spdy(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         await node.run(a_pod("sleep", "1000"))
-        place = urlsplit(url)
-        reader, writer = await asyncio.open_connection(place.hostname, place.port)
+        address = urlsplit(url)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
         headers = [("Host", "node"), ("Connection", "Upgrade"), ("Upgrade", SPDY)]
         headers += [("X-Stream-Protocol-Version", name) for name in ("v9.channel.k8s.io", "v4.channel.k8s.io")]
         target = "/exec/default/p/uid-p/main?command=cat&input=1&output=1"
@@ -108,10 +108,10 @@ def test_exec_over_spdy(tmp_path: Path) -> None:
             assert await streams["stdout"].read() == b"hello"
             assert msgspec.json.decode(await streams["error"].read())["status"] == "Success"
 
-    _on_node(tmp_path, test)
+    _run_on_node(tmp_path, test)
 
 
-def test_what_exec_refuses(tmp_path: Path) -> None:
+def test_exec_errors(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         await node.run(a_pod("sleep", "1000"))
         for target, code, text in (
@@ -124,29 +124,29 @@ def test_what_exec_refuses(tmp_path: Path) -> None:
         ):
             assert await _text(session, url + target) == (code, text), target
 
-    _on_node(tmp_path, test)
+    _run_on_node(tmp_path, test)
 
 
 def test_attach_streams_output_and_detaches(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         await node.run(a_pod("cat", stdin=True))
         for word in (b"one", b"two"):
-            place = f"{url}/attach/default/p/main?input=1&output=1".replace("http", "ws", 1)
-            async with session.ws_connect(place, protocols=["v4.channel.k8s.io"]) as socket:
+            address = f"{url}/attach/default/p/main?input=1&output=1".replace("http", "ws", 1)
+            async with session.ws_connect(address, protocols=["v4.channel.k8s.io"]) as socket:
                 await socket.receive_bytes()
                 await socket.send_bytes(b"\0" + word)
                 assert await socket.receive_bytes() == b"\1" + word
 
-    _on_node(tmp_path, test)
+    _run_on_node(tmp_path, test)
 
 
-def test_port_forward_in_the_channel_form(tmp_path: Path) -> None:
+def test_port_forward_over_websocket_channels(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         await node.run(a_pod("sleep", "1000"))
         server, port = await echo_server()
         async with server:
-            place = f"{url}/portForward/default/p?port={port}".replace("http", "ws", 1)
-            async with session.ws_connect(place, protocols=["v4.channel.k8s.io"]) as socket:
+            address = f"{url}/portForward/default/p?port={port}".replace("http", "ws", 1)
+            async with session.ws_connect(address, protocols=["v4.channel.k8s.io"]) as socket:
                 assert [(await socket.receive_bytes())[:1] for _ in range(2)] == [b"\0", b"\1"]
                 await socket.send_bytes(b"\0hello")
                 assert await socket.receive_bytes() == b"\0hello"
@@ -154,7 +154,7 @@ def test_port_forward_in_the_channel_form(tmp_path: Path) -> None:
                 await session.ws_connect(f"{url}/portForward/default/p".replace("http", "ws", 1))
             assert refused.value.status == 400
 
-    _on_node(tmp_path, test)
+    _run_on_node(tmp_path, test)
 
 
 def test_run(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_run(tmp_path: Path) -> None:
         async with session.post(f"{url}/run/default/p/main?cmd=false") as response:
             assert response.status == 500
 
-    _on_node(tmp_path, test)
+    _run_on_node(tmp_path, test)
 
 
 def test_logs(tmp_path: Path) -> None:
@@ -190,10 +190,10 @@ def test_logs(tmp_path: Path) -> None:
         assert await _text(session, f"{base}?previous=1") == (200, "one\ntwo\n")
         assert await _text(session, base) == (200, "")
 
-    _on_node(tmp_path, test)
+    _run_on_node(tmp_path, test)
 
 
-def test_what_logs_refuse(tmp_path: Path) -> None:
+def test_logs_errors(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         pod = a_pod("sleep")
         node.known["default", "p"] = pod
@@ -209,10 +209,10 @@ def test_what_logs_refuse(tmp_path: Path) -> None:
         ):
             assert await _text(session, target) == (code, text), target
 
-    _on_node(tmp_path, test)
+    _run_on_node(tmp_path, test)
 
 
-def test_documents_about_the_node(tmp_path: Path) -> None:
+def test_pods_stats_and_metrics_endpoints(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         await node.run(a_pod("sleep", "1000"))
 
@@ -223,8 +223,8 @@ def test_documents_about_the_node(tmp_path: Path) -> None:
 
         pods = msgspec.convert(await json("/pods"), type=dict[str, object])
         assert (pods["kind"], pods["apiVersion"]) == ("PodList", "v1")
-        (shown,) = msgspec.convert(pods["items"], type=list[Pod])
-        assert (shown.metadata.name, shown.status.phase) == ("p", "Running")
+        (listed_pod,) = msgspec.convert(pods["items"], type=list[Pod])
+        assert (listed_pod.metadata.name, listed_pod.status.phase) == ("p", "Running")
         assert await json("/runningpods/")
         assert await json("/configz") == {"kubeletconfig": {"kind": "KubeletConfiguration", "port": 10250}}
         summary = await json("/stats/summary")
@@ -247,10 +247,10 @@ def test_documents_about_the_node(tmp_path: Path) -> None:
         assert (await _text(session, f"{url}/nothing"))[0] == 404
         assert (await _text(session, f"{url}/debug/pprof/goroutine"))[1].startswith("tasks: total")
 
-    _on_node(tmp_path, test)
+    _run_on_node(tmp_path, test)
 
 
-def test_files_of_the_log_directory_and_no_others(tmp_path: Path) -> None:
+def test_logs_endpoint_serves_only_files_of_the_log_directory(tmp_path: Path) -> None:
     logs = tmp_path / "var-log"
     logs.mkdir()
     (logs / "syslog").write_text("hello\n")
@@ -263,19 +263,19 @@ def test_files_of_the_log_directory_and_no_others(tmp_path: Path) -> None:
         for path in ("link", "..%2fsecret", "../secret", "none"):
             assert (await _text(session, f"{url}/logs/{path}"))[0] == 404, path
 
-    _on_node(tmp_path / "node", test, ServerSettings(node_logs=logs))
+    _run_on_node(tmp_path / "node", test, ServerSettings(node_logs=logs))
 
 
-def test_nobody_looks_in_where_that_is_off(tmp_path: Path) -> None:
+def test_debugging_endpoints_respond_405_when_disabled(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         for path in ("/run/a/b/c", "/exec/a/b/c", "/logs/", "/runningpods/", "/containerLogs/a/b/c", "/debug/pprof/"):
             assert await _text(session, url + path) == (405, "Debug endpoints are disabled.\n")
         assert (await _text(session, f"{url}/pods"))[0] == 200
 
-    _on_node(tmp_path, test, ServerSettings(has_debugging=False))
+    _run_on_node(tmp_path, test, ServerSettings(has_debugging=False))
 
 
-def test_cadvisors_port(tmp_path: Path) -> None:
+def test_cadvisor_port(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         await node.run(a_pod("sleep", "1000"))
         async with listen(CadvisorPort(view=node).handle, host="127.0.0.1", port=0, tls=None) as port:
@@ -292,19 +292,19 @@ def test_cadvisors_port(tmp_path: Path) -> None:
             assert (await _text(session, f"{base}/api/v1.3/containers/none"))[0] == 404
             assert (await _text(session, f"{base}/metrics"))[0] == 200
 
-    _on_node(tmp_path, test)
+    _run_on_node(tmp_path, test)
 
 
-@pytest.mark.parametrize("nonsense", [b"", b"\x80\x03\x00\x01", b"GET / HTTP/1.1\r\n\r\n" * 9, b"\xff" * 5000])
+@pytest.mark.parametrize("invalid_data", [b"", b"\x80\x03\x00\x01", b"GET / HTTP/1.1\r\n\r\n" * 9, b"\xff" * 5000])
 @pytest.mark.parametrize("form", ["spdy", "websocket"])
 @pytest.mark.parametrize("path", ["/exec/default/p/main?command=cat&input=1&output=1", "/portForward/default/p?port=1"])
-def test_clients_that_talk_nonsense(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, form: str, nonsense: bytes
+def test_invalid_stream_data_does_not_break_the_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, form: str, invalid_data: bytes
 ) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         await node.run(a_pod("sleep", "1000"))
-        place = urlsplit(url)
-        reader, writer = await asyncio.open_connection(place.hostname, place.port)
+        address = urlsplit(url)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
         headers = [("Host", "node")]
         if form == "spdy":
             headers += [("Connection", "Upgrade"), ("Upgrade", SPDY)]
@@ -313,12 +313,12 @@ def test_clients_that_talk_nonsense(
             headers += upgrade.websocket_headers(["v4.channel.k8s.io"], "dGhlIHNhbXBsZSBub25jZQ==")
         writer.write(upgrade.request_head("GET", path, headers))
         assert (await upgrade.read_response_head(reader)).code == 101
-        writer.write(nonsense)
+        writer.write(invalid_data)
         writer.write_eof()
         await reader.read()
         writer.close()
         await writer.wait_closed()
         assert await _text(session, f"{url}/healthz") == (200, "ok")
 
-    _on_node(tmp_path, test)
+    _run_on_node(tmp_path, test)
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []

@@ -1,4 +1,4 @@
-"""What a node and its pods use, in each form."""
+"""Usage of a node and its pods as summary, Prometheus metrics and cAdvisor documents."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,63 +17,63 @@ _POD = Pod(metadata=ObjectMeta(name='p"1', namespace="ns", uid="u"))
 _REPORT = PodReport(containers=[ContainerReport("c", "x://id", RUNNING, 0, "image", "", started_at=5.0)])
 
 
-def _figures(*usages: Usage) -> NodeStats:
+def _node_stats(*usages: Usage) -> NodeStats:
     machine = MachineStats(at=10.0, cores=2, cpu_cores=0.5, cpu_s=100.0, memory=1 << 30, working_set=1 << 20)
     return NodeStats(node="n", machine=machine, pods=[PodStats(pod=_POD, report=_REPORT, usages=usages, at=10.0)])
 
 
-def test_a_pod_is_its_sandbox_or_the_sum_of_its_containers() -> None:
+def test_pod_usage_is_that_of_its_sandbox_or_the_sum_of_its_containers() -> None:
     first, second = Usage("a", 0.1, 10, cpu_s=1.0, processes=1), Usage("b", 0.2, 20, cpu_s=None, processes=2)
     usage = total([first, second])
     assert (round(usage.cpu_cores, 3), usage.memory_bytes, usage.cpu_s, usage.processes) == (0.3, 30, 1.0, 3)
     assert total([Usage("", 1.0, 99), first]).memory_bytes == 99
 
 
-def test_the_summary() -> None:
-    document = summary(_figures(Usage("c", 0.25, 2048, cpu_s=3.0, disk_bytes=7, log_bytes=5)))
+def test_summary() -> None:
+    document = summary(_node_stats(Usage("c", 0.25, 2048, cpu_s=3.0, disk_bytes=7, log_bytes=5)))
     assert document["node"]["cpu"]["usageNanoCores"] == 500_000_000
     (pod,) = document["pods"]
     assert pod["containers"][0]["memory"]["workingSetBytes"] == 2048
     assert pod["containers"][0]["rootfs"]["usedBytes"] == 7
     assert pod["ephemeral-storage"]["usedBytes"] == 12
     assert pod["cpu"]["usageCoreNanoSeconds"] == 3_000_000_000
-    short = summary(_figures(Usage("c", 0.25, 2048)), only_cpu_and_memory=True)
+    short = summary(_node_stats(Usage("c", 0.25, 2048)), only_cpu_and_memory=True)
     assert set(short["node"]) == {"nodeName", "startTime", "cpu", "memory"}
     assert set(short["pods"][0]) == {"podRef", "startTime", "containers", "cpu", "memory"}
 
 
-def test_volumes() -> None:
-    """Those of claims are told by the claim's name, once however many pods use it."""
+def test_volume_usage_in_summary_and_metrics() -> None:
+    """Metrics of a claim's volume have the name of the claim, and appear once for all pods that use it."""
     sizes = {"used_bytes": 1, "capacity_bytes": 2, "available_bytes": 3, "used_inodes": 4, "inodes": 5}
     volumes = [VolumeUsage(name="v", claim=claim, free_inodes=6, **sizes) for claim in ("", "c")]
     pods = [PodStats(pod=_POD, report=_REPORT, usages=[], at=10.0, volumes=volumes)] * 2
-    figures = replace(_figures(), pods=pods)
-    volume_stats = summary(figures)["pods"][0]["volume"]
+    stats = replace(_node_stats(), pods=pods)
+    volume_stats = summary(stats)["pods"][0]["volume"]
     assert (volume_stats[0]["name"], volume_stats[0]["usedBytes"], volume_stats[0]["inodesFree"]) == ("v", 1, 6)
     assert ("pvcRef" in volume_stats[0], volume_stats[1]["pvcRef"]) == (False, {"name": "c", "namespace": "ns"})
     metrics = Metrics()
-    export_volumes(metrics, lambda: figures)
+    export_volumes(metrics, lambda: stats)
     lines = [line for line in metrics.text().splitlines() if line.startswith("kubelet_volume_stats_capacity")]
     assert lines == ['kubelet_volume_stats_capacity_bytes{namespace="ns",persistentvolumeclaim="c"} 2']
 
 
-def test_the_texts() -> None:
-    figures = _figures(Usage("c", 0.25, 2048, cpu_s=3.0, received_bytes=1))
-    text = metrics_text.resource_text(figures)
+def test_resource_and_cadvisor_metrics_text() -> None:
+    stats = _node_stats(Usage("c", 0.25, 2048, cpu_s=3.0, received_bytes=1))
+    text = metrics_text.resource_text(stats)
     assert 'container_cpu_usage_seconds_total{container="c",namespace="ns",pod="p\\"1"} 3.0 10000\n' in text
     assert 'container_start_time_seconds{container="c",namespace="ns",pod="p\\"1"} 5.0 10000\n' in text
     assert text.count("# TYPE container_cpu_usage_seconds_total counter") == 1
-    assert 'id="/kubepods/podu/id",image="image",name="id"' in metrics_text.cadvisor_text(figures)
+    assert 'id="/kubepods/podu/id",image="image",name="id"' in metrics_text.cadvisor_text(stats)
 
 
-def test_cadvisors_form() -> None:
-    containers = cadvisor.containers(_figures(Usage("c", 0.25, 2048)))
+def test_cadvisor_container_tree() -> None:
+    containers = cadvisor.containers(_node_stats(Usage("c", 0.25, 2048)))
     assert sorted(containers) == ["/", "/kubepods/podu", "/kubepods/podu/id"]
     assert containers["/"]["subcontainers"] == [{"name": "/kubepods/podu"}]
     assert containers["/kubepods/podu"]["subcontainers"] == [{"name": "/kubepods/podu/id"}]
 
 
-def test_this_machine(tmp_path: Path) -> None:
+def test_machine_reader(tmp_path: Path) -> None:
     machine = MachineReader(directory=tmp_path)
     first = machine.read(1000.0)
     assert first.memory > first.working_set > 0
@@ -81,7 +81,7 @@ def test_this_machine(tmp_path: Path) -> None:
     assert machine.read(1010.0).cpu_cores >= 0
 
 
-def test_interfaces() -> None:
+def test_network_interfaces_are_parsed() -> None:
     text = "head|x\n lo: 1 0 0 0 0 0 0 0 2 0 0 0 0 0 0 0\n eth0: 5 0 1 0 0 0 0 0 7 0 2 0 0 0 0 0\n"
     (interface,) = interfaces(text)
     assert (interface.name, interface.received, interface.receive_errors, interface.sent, interface.send_errors) == (

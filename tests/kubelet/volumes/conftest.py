@@ -1,4 +1,4 @@
-"""Nothing may stay mounted."""
+"""A check of each test: no mount may be left below its directory."""
 
 from collections.abc import Iterator
 from pathlib import Path

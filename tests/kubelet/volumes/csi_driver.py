@@ -27,15 +27,15 @@ class DirectoryDriver:
     most: int = 7
     calls: list[tuple[str, Message]] = field(default_factory=list)
     claim_errors: dict[str, str] = field(default_factory=dict)
-    """Calls that fail, and what they say."""
+    """Messages of the calls that fail."""
     code: str = "INTERNAL"
-    """With which they do."""
+    """The gRPC status code of the calls that fail."""
     registered: asyncio.Event = field(default_factory=asyncio.Event)
     status: Any = None
 
     @asynccontextmanager
     async def serving(self, registry: Path) -> AsyncIterator[None]:
-        """One socket serves both services."""
+        """Serve the node and the registration service on one socket."""
         server = grpc.aio.server()
         os.makedirs(registry, exist_ok=True)
         socket = registry / "d.sock"  # a socket's path must be short
@@ -136,7 +136,7 @@ class DirectoryDriver:
 
 @dataclass
 class GrowingDriver(DirectoryDriver):
-    """Its volumes are in memory, of one size each, and can become larger."""
+    """A driver whose volumes are tmpfs mounts that can be expanded."""
 
     abilities: tuple[int, ...] = (STAGE, STATS, EXPAND)
     sizes: dict[str, int] = field(default_factory=dict)

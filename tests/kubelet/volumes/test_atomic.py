@@ -18,7 +18,7 @@ def put(directory: Path, **files: str) -> bool:
 
 
 def content_of(directory: Path) -> dict[str, str]:
-    """As a container sees it."""
+    """Return the files of a volume by path, as a container sees them."""
     content: dict[str, str] = {}
     for parent, _, files in os.walk(directory, followlinks=True):
         inside = os.path.relpath(parent, directory)
@@ -27,7 +27,7 @@ def content_of(directory: Path) -> dict[str, str]:
     return content
 
 
-def test_layout(tmp_path: Path) -> None:
+def test_files_are_links_into_a_timestamped_directory(tmp_path: Path) -> None:
     assert put(tmp_path, a="1", dir__b="2", dir__deep__c="3")
     assert content_of(tmp_path) == {"a": "1", "dir/b": "2", "dir/deep/c": "3"}
     assert os.readlink(tmp_path / "a") == "..data/a"
@@ -37,7 +37,7 @@ def test_layout(tmp_path: Path) -> None:
     assert (tmp_path / stamp).stat().st_mode & 0o777 == 0o755
 
 
-def test_a_change_is_one_rename(tmp_path: Path) -> None:
+def test_update_is_atomic_and_removes_the_old_directory(tmp_path: Path) -> None:
     put(tmp_path, a="1", b="2")
     before = os.readlink(tmp_path / "..data")
     opened = (tmp_path / "a").open()
@@ -49,21 +49,21 @@ def test_a_change_is_one_rename(tmp_path: Path) -> None:
     assert not os.path.lexists(tmp_path / "b")
 
 
-def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:
+def test_unchanged_content_is_not_written(tmp_path: Path) -> None:
     put(tmp_path, a="1")
     before = os.readlink(tmp_path / "..data")
     assert not put(tmp_path, a="1")
     assert os.readlink(tmp_path / "..data") == before
 
 
-def test_links_that_are_missing_come_back(tmp_path: Path) -> None:
+def test_missing_links_are_restored(tmp_path: Path) -> None:
     put(tmp_path, a="1")
     (tmp_path / "a").unlink()
     assert not put(tmp_path, a="1")
     assert (tmp_path / "a").read_text() == "1"
 
 
-def test_modes_whatever_the_umask(tmp_path: Path) -> None:
+def test_file_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         write(tmp_path, {"d/a": File(b"", 0o666), "s": File(b"", 0o400)}, now=NOW, set_owner=lambda: None)
@@ -74,7 +74,7 @@ def test_modes_whatever_the_umask(tmp_path: Path) -> None:
     assert (tmp_path / "d").stat().st_mode & 0o777 == 0o755
 
 
-def test_a_failure_leaves_the_old_files(tmp_path: Path) -> None:
+def test_failed_update_keeps_the_old_files(tmp_path: Path) -> None:
     put(tmp_path, a="1")
 
     def fail() -> None:
@@ -87,7 +87,7 @@ def test_a_failure_leaves_the_old_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "complaint"),
+    ("path", "message"),
     [
         ("", 'invalid path: must not be empty: ""'),
         ("/a", "invalid path: must be relative path: /a"),
@@ -97,17 +97,17 @@ def test_a_failure_leaves_the_old_files(tmp_path: Path) -> None:
         ("x/" * 3000, "invalid path: must be less than or equal to 4096 characters"),
     ],
 )
-def test_paths_that_may_not_be(tmp_path: Path, path: str, complaint: str) -> None:
+def test_invalid_paths_are_rejected(tmp_path: Path, path: str, message: str) -> None:
     with pytest.raises(VolumeOperationError) as fault:
         write(tmp_path, {path: File(b"", 0o644)}, now=NOW, set_owner=lambda: None)
-    assert fault.value.text == complaint
+    assert fault.value.text == message
 
 
 NAMES = st.sampled_from(["a", "b", "d/a", "d/b", "d/e/a", "f/g"])
 
 
 @given(st.lists(st.dictionaries(NAMES, st.sampled_from(["", "x", "y" * 5000])), min_size=1, max_size=5))
-def test_whatever_comes_after_whatever(
+def test_any_sequence_of_payloads_is_written_exactly(
     tmp_path_factory: pytest.TempPathFactory, payloads: list[dict[str, str]]
 ) -> None:
     directory = tmp_path_factory.mktemp("volume")

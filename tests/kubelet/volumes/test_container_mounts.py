@@ -44,7 +44,7 @@ def test_a_subpath_is_expanded_and_stays_in_the_volume(
         assert chosen_subpath(volume_mount, variables) == outcome
 
 
-def test_recursive_read_only_needs_a_read_only_mount_and_a_runtime_that_can() -> None:
+def test_recursive_read_only_needs_a_read_only_mount_and_runtime_support() -> None:
     def mount(**fields: Any) -> VolumeMount:
         return VolumeMount(name="v", mountPath="/v", **fields)
 
@@ -77,7 +77,7 @@ def test_values_of_an_environment_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "huge", "circle"])
-def test_an_environment_file_that_a_sidecar_has_replaced_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+def test_environment_file_that_is_not_a_small_regular_file_is_rejected(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "env"
     if kind == "pipe":
         os.mkfifo(file)

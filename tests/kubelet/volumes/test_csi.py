@@ -1,4 +1,4 @@
-"""Volumes of a CSI driver that really speaks gRPC, and really mounts."""
+"""Volumes of a CSI driver over real gRPC, with real mounts."""
 
 import asyncio
 from pathlib import Path
@@ -16,14 +16,14 @@ from sampan.runtimes.contract import RuntimeFailure
 from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import MOUNT_GROUP, NAME, DirectoryDriver
 from tests.kubelet.volumes.csi_objects import CLAIM, csi_volume, driver_object
-from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
+from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, run_scenario
 
 pytestmark = needs_root
 UNIQUE = f"kubernetes.io/csi/{NAME}^handle"
 
 
 async def attach(scene: Scene) -> None:
-    """What the attach-detach controller and the driver's attacher do."""
+    """Attach the volume, as the attach/detach controller and the driver's attacher do."""
     name = attachment_name("handle", NAME, "n")
     spec = {"attacher": NAME, "nodeName": "n", "source": {"persistentVolumeName": "v"}}
     await scene.create(VolumeAttachment, name, "", spec=spec)
@@ -33,13 +33,13 @@ async def attach(scene: Scene) -> None:
     await scene.client.of(Node).patch("n", node, type=PatchType.MERGE, subresource="status")
 
 
-def test_stage_publish_and_back(tmp_path: Path) -> None:
+def test_volume_is_staged_published_and_unstaged(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data", topology={"topology.example.com/zone": "z1"})
         await driver_object(scene, attachRequired=False, podInfoOnMount=True, fsGroupPolicy="File")
         await csi_volume(scene, pv={"mountOptions": ["noatime"]}, fsType="ext4")
         pods = [await scene.pod(name, volumes=CLAIM, securityContext={"fsGroup": 77}) for name in ("one", "two")]
-        async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
+        async with driver.serving(scene.root / "plugins_registry"), scene.running_manager() as manager:
             await driver.registered.wait()
             assert driver.status.plugin_registered
             [driver_] = (await scene.client.of(CSINode).get("n")).spec.drivers or []
@@ -80,15 +80,15 @@ def test_stage_publish_and_back(tmp_path: Path) -> None:
             assert (tmp_path / "data/handle/file").read_text() == "shared"
             assert list((scene.root / "plugins/kubernetes.io/csi" / NAME).iterdir()) == []
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
-def test_waiting_for_attachment(tmp_path: Path) -> None:
+def test_mount_waits_for_attachment(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data")
         await csi_volume(scene)
         pod = await scene.pod(volumes=CLAIM)
-        async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
+        async with driver.serving(scene.root / "plugins_registry"), scene.running_manager() as manager:
             await driver.registered.wait()
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(manager.mount(pod))
@@ -103,15 +103,15 @@ def test_waiting_for_attachment(tmp_path: Path) -> None:
             assert manager.in_use() == []
             assert (await scene.client.of(Node).get("n")).status.volumesInUse == []
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
-def test_one_that_is_never_attached(tmp_path: Path) -> None:
+def test_mount_times_out_without_attachment(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver, clock = DirectoryDriver(tmp_path / "data"), VirtualClock()
         await csi_volume(scene)
         pod = await scene.pod(volumes=CLAIM)
-        async with driver.serving(scene.root / "plugins_registry"), scene.managing(clock=clock) as manager:
+        async with driver.serving(scene.root / "plugins_registry"), scene.running_manager(clock=clock) as manager:
             await driver.registered.wait()
             async with asyncio.TaskGroup() as group:
                 failure = group.create_task(_failure(manager, pod))
@@ -120,7 +120,7 @@ def test_one_that_is_never_attached(tmp_path: Path) -> None:
             assert failure.result() == f"Unable to attach or mount volumes: {parts}: context deadline exceeded"
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 async def _failure(manager: VolumeManager, pod: Pod) -> str:
@@ -135,14 +135,14 @@ def test_the_error_of_the_driver_is_reported(tmp_path: Path) -> None:
         await driver_object(scene, attachRequired=False)
         await csi_volume(scene)
         pod = await scene.pod(volumes=CLAIM)
-        async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
+        async with driver.serving(scene.root / "plugins_registry"), scene.running_manager() as manager:
             await driver.registered.wait()
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(manager.mount(pod))
                 start = 'MountVolume.MountDevice failed for volume "v" : rpc error: code = Internal desc ='
-                assert await scene.warned() == f"{start} no disk"
+                assert await scene.next_warning() == f"{start} no disk"
                 driver.claim_errors = {"NodePublishVolume": "no room"}
-                while "no room" not in await scene.warned():
+                while "no room" not in await scene.next_warning():
                     pass
                 start = 'MountVolume.SetUp failed for volume "v" : rpc error: code = Internal desc ='
                 assert scene.events[-1][2] == f"{start} no room"
@@ -150,10 +150,10 @@ def test_the_error_of_the_driver_is_reported(tmp_path: Path) -> None:
                 await task
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
-def test_inline_volumes(tmp_path: Path) -> None:
+def test_inline_volume_gets_pod_info_tokens_and_secrets(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data", abilities=(MOUNT_GROUP,))
         tokens = [{"audience": "vault", "expirationSeconds": 3600}]
@@ -163,7 +163,7 @@ def test_inline_volumes(tmp_path: Path) -> None:
         await scene.create(Secret, "s", stringData={"user": "me"})
         source = {"driver": NAME, "nodePublishSecretRef": {"name": "s"}, "volumeAttributes": {"size": "1"}}
         pod = await scene.pod(volumes=[{"name": "inline", "csi": source}], securityContext={"fsGroup": 5})
-        async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
+        async with driver.serving(scene.root / "plugins_registry"), scene.running_manager() as manager:
             await driver.registered.wait()
             await manager.mount(pod)
             [call] = driver.of("NodePublishVolume")
@@ -176,17 +176,17 @@ def test_inline_volumes(tmp_path: Path) -> None:
             await manager.unmount(pod)
             assert driver.of("NodeStageVolume") == driver.of("NodeUnstageVolume") == []
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
-def test_block_devices(tmp_path: Path) -> None:
+def test_block_volume_is_published_as_a_device(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=False)
         await csi_volume(scene, pv={"volumeMode": "Block"})
         container = {"name": "c", "image": "i", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}
         pod = await scene.pod(volumes=CLAIM, containers=[container])
-        async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
+        async with driver.serving(scene.root / "plugins_registry"), scene.running_manager() as manager:
             await driver.registered.wait()
             await manager.mount(pod)
             assert driver.of("NodeStageVolume")[0].volume_capability.HasField("block")
@@ -197,68 +197,68 @@ def test_block_devices(tmp_path: Path) -> None:
             assert not path.exists()
             assert len(driver.of("NodeUnstageVolume")) == 1
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
-def test_a_kubelet_that_comes_back_unstages(tmp_path: Path) -> None:
+def test_restarted_kubelet_unstages_volumes(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=False)
         await csi_volume(scene)
         pod = await scene.pod(volumes=CLAIM)
         async with driver.serving(scene.root / "plugins_registry"):
-            async with scene.managing() as manager:
+            async with scene.running_manager() as manager:
                 await driver.registered.wait()
                 await manager.mount(pod)
-            async with scene.managing() as manager:
+            async with scene.running_manager() as manager:
                 await manager.unmount(pod.metadata.uid)
                 assert len(driver.of("NodeUnpublishVolume")) == len(driver.of("NodeUnstageVolume")) == 1
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
-def test_a_driver_that_is_away_while_its_volume_goes(tmp_path: Path) -> None:
+def test_failed_unstage_is_retried_after_a_restart(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=False)
         await csi_volume(scene)
         pod = await scene.pod(volumes=CLAIM)
         async with driver.serving(scene.root / "plugins_registry"):
-            async with scene.managing() as manager:
+            async with scene.running_manager() as manager:
                 await driver.registered.wait()
                 await manager.mount(pod)
                 driver.claim_errors = {"NodeUnstageVolume": "not now"}
                 async with asyncio.timeout(60):
                     await manager.unmount(pod)
             driver.claim_errors = {}
-            async with scene.managing() as manager:
+            async with scene.running_manager() as manager:
                 await eventually(lambda: len(driver.of("NodeUnstageVolume")) > 1 and not manager.in_use())
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
-def test_a_driver_that_goes(tmp_path: Path) -> None:
+def test_stopped_driver_is_removed_from_csi_node(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data")
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             async with driver.serving(scene.root / "plugins_registry"):
                 await driver.registered.wait()
             await scene.wait_for_object(CSINode, "n", lambda csi_node: not csi_node.spec.drivers)
             assert manager.known_pods() == []
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
-def test_a_driver_that_goes_before_it_hears_of_its_registration(tmp_path: Path) -> None:
+def test_driver_that_stops_during_registration_is_removed_from_csi_node(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data", claim_errors={"NotifyRegistrationStatus": "just about to end"})
-        async with scene.managing():
+        async with scene.running_manager():
             async with driver.serving(scene.root / "plugins_registry"):
                 await scene.wait_for_object(CSINode, "n", lambda csi_node: bool(csi_node.spec.drivers))
             await scene.wait_for_object(CSINode, "n", lambda csi_node: not csi_node.spec.drivers)
             assert len(driver.of("NotifyRegistrationStatus")) <= 1
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(
@@ -268,13 +268,13 @@ def test_a_driver_that_goes_before_it_hears_of_its_registration(tmp_path: Path) 
         ("Pending", "PVC is not bound"),
     ],
 )
-def test_claims_that_are_not_there(tmp_path: Path, phase: str, message: str) -> None:
+def test_missing_and_unbound_claims_are_reported(tmp_path: Path, phase: str, message: str) -> None:
     async def scenario(scene: Scene) -> None:
         if phase:
             spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
             await scene.create(PersistentVolumeClaim, "c", spec=spec)
         pod = await scene.pod(volumes=CLAIM)
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             failure = await _failure(manager, pod)
             assert scene.events[-1] == ("p", "FailedMount", failure)
             assert failure == (
@@ -283,4 +283,4 @@ def test_claims_that_are_not_there(tmp_path: Path, phase: str, message: str) -> 
             )
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)

@@ -1,4 +1,4 @@
-"""How many volumes of a driver a node can have, which may change."""
+"""The number of volumes of a CSI driver that a node can attach, which may change."""
 
 import asyncio
 from pathlib import Path
@@ -13,12 +13,12 @@ from sampan.machinery.clock import VirtualClock
 from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import NAME, DirectoryDriver
 from tests.kubelet.volumes.csi_objects import CLAIM, csi_volume, driver_object
-from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
+from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, run_scenario
 
 pytestmark = needs_root
 
 
-def has(count: int) -> object:
+def has_allocatable_count(count: int) -> object:
     def holds(csi_node: CSINode) -> bool:
         limits = [driver.allocatable for driver in csi_node.spec.drivers or ()]
         return [limit.count for limit in limits if limit is not None] == [count]
@@ -26,23 +26,23 @@ def has(count: int) -> object:
     return holds
 
 
-def test_drivers_are_asked_again(tmp_path: Path) -> None:
+def test_csi_node_allocatable_is_updated_periodically(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         clock, driver = VirtualClock(), DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=False, nodeAllocatableUpdatePeriodSeconds=30)
-        async with driver.serving(scene.root / "plugins_registry"), scene.managing(clock=clock):
+        async with driver.serving(scene.root / "plugins_registry"), scene.running_manager(clock=clock):
             await driver.registered.wait()
             count = len(driver.of("NodeGetInfo"))
             driver.most = 3
             await eventually(lambda: len(driver.of("NodeGetInfo")) > count, step=lambda: clock.advance(5))
-            await scene.wait_for_object(CSINode, "n", has(3))  # type: ignore[arg-type]
+            await scene.wait_for_object(CSINode, "n", has_allocatable_count(3))  # type: ignore[arg-type]
             none = {"spec": {"nodeAllocatableUpdatePeriodSeconds": None}}
             await scene.client.of(CSIDriver).patch(NAME, none, type=PatchType.MERGE)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
-def test_a_node_that_can_have_no_more(tmp_path: Path) -> None:
+def test_pod_is_rejected_when_the_attachment_limit_is_reached(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         clock, driver = VirtualClock(), DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=True, nodeAllocatableUpdatePeriodSeconds=3600)
@@ -53,22 +53,22 @@ def test_a_node_that_can_have_no_more(tmp_path: Path) -> None:
         await scene.create(VolumeAttachment, name, "", spec=spec)
         error = {"status": {"attached": False, "attachError": {"message": "full", "errorCode": 8}}}
         await scene.client.of(VolumeAttachment).patch(name, error, type=PatchType.MERGE, subresource="status")
-        async with driver.serving(scene.root / "plugins_registry"), scene.managing(clock=clock) as manager:
+        async with driver.serving(scene.root / "plugins_registry"), scene.running_manager(clock=clock) as manager:
             await driver.registered.wait()
             driver.most = 2
             async with asyncio.TaskGroup() as group:
-                task = group.create_task(_refused(manager.mount(pod)))
+                task = group.create_task(_limit_error(manager.mount(pod)))
                 await eventually(task.done, step=lambda: clock.advance(5))
             start = "Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[data]"
             message = "unattached volumes=[data], failed to process volumes=[]: context deadline exceeded"
             assert task.result() == ("VolumeAttachmentLimitExceeded", f"{start}, {message}")
-            await scene.wait_for_object(CSINode, "n", has(2))  # type: ignore[arg-type]
+            await scene.wait_for_object(CSINode, "n", has_allocatable_count(2))  # type: ignore[arg-type]
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
-async def _refused(work: object) -> tuple[str, str]:
+async def _limit_error(work: object) -> tuple[str, str]:
     with pytest.raises(LimitExceeded) as failure:
         await work  # type: ignore[misc]
     return failure.value.reason, failure.value.message

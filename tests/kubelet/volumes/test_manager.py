@@ -1,4 +1,4 @@
-"""Volumes of pods from spec to disk and back, against a real API server, with the rights of a node."""
+"""Mounting and unmounting of volumes against a real API server, with the permissions of a node."""
 
 import asyncio
 import base64
@@ -21,11 +21,11 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.pki.certificates import make_ca
 from sampan.runtimes.contract import RuntimeFailure
 from tests.eventually import eventually
-from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
+from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, run_scenario
 
 
 async def failure_of(manager: VolumeManager, pod: Pod) -> str:
-    """What mounting the pod's volumes ends with."""
+    """Return the message with which mounting the pod's volumes fails."""
     with pytest.raises(RuntimeFailure) as failure:
         await manager.mount(pod)
     assert failure.value.reason == "FailedMount"
@@ -37,7 +37,7 @@ def mode(path: Path) -> int:
 
 
 @needs_root
-def test_many_volumes(tmp_path: Path) -> None:
+def test_volumes_of_many_types_are_mounted_and_unmounted(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         await scene.create(ConfigMap, "m", data={"key": "text"}, binaryData={"raw": base64.b64encode(b"\xff").decode()})
         await scene.create(Secret, "s", stringData={"user": "me", "word": "open"})
@@ -56,7 +56,7 @@ def test_many_volumes(tmp_path: Path) -> None:
         ]
         mounts = [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes[:-1]]
         pod = await scene.pod(volumes=volumes, mounts=mounts, metadata={"labels": {"a": "b"}})
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             await manager.mount(pod)
             assert mode(scene.directory(pod, "empty-dir", "disk")) == 0o777
             memory = scene.directory(pod, "empty-dir", "memory")
@@ -85,11 +85,11 @@ def test_many_volumes(tmp_path: Path) -> None:
             assert (tmp_path / "host").is_dir()
             assert scene.events == []
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @needs_root
-def test_changes_reach_running_pods(tmp_path: Path) -> None:
+def test_object_changes_update_volumes_of_running_pods(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         await scene.create(ConfigMap, "m", data={"a": "1", "b": "2"})
         await scene.create(Secret, "s", stringData={"a": "1"})
@@ -101,7 +101,7 @@ def test_changes_reach_running_pods(tmp_path: Path) -> None:
             {"name": "later", "secret": {"secretName": "later", "optional": True}},
         ]
         pod = await scene.pod(volumes=volumes, metadata={"labels": {"x": "1"}})
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             await manager.mount(pod)
             both = scene.directory(pod, "projected", "both")
             assert {path.name for path in both.iterdir() if not path.name.startswith("..")} == {
@@ -125,7 +125,7 @@ def test_changes_reach_running_pods(tmp_path: Path) -> None:
             await eventually(lambda: (both / "labels").read_text() == 'x="2"')
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @needs_root
@@ -158,15 +158,15 @@ def test_changes_reach_running_pods(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_errors_are_reported(tmp_path: Path, volume: dict[str, object], message: str) -> None:
+def test_setup_errors_are_reported(tmp_path: Path, volume: dict[str, object], message: str) -> None:
     async def scenario(scene: Scene) -> None:
         await scene.create(ConfigMap, "m", data={})
         pod = await scene.pod(volumes=[{"name": "v", **volume}])
         clock = VirtualClock()
-        async with scene.managing(clock=clock) as manager:
+        async with scene.running_manager(clock=clock) as manager:
             async with asyncio.TaskGroup() as group:
                 failure = group.create_task(failure_of(manager, pod))
-                assert await scene.warned() == f'MountVolume.SetUp failed for volume "v" : {message}'
+                assert await scene.next_warning() == f'MountVolume.SetUp failed for volume "v" : {message}'
                 assert scene.events[0][:2] == ("p", "FailedMount")
                 while not failure.done():
                     await clock.advance(20)
@@ -177,22 +177,22 @@ def test_errors_are_reported(tmp_path: Path, volume: dict[str, object], message:
             )
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
-def test_what_is_made_later_is_mounted_at_once(tmp_path: Path) -> None:
+def test_mount_continues_when_a_missing_config_map_is_created(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         pod = await scene.pod(volumes=[{"name": "v", "configMap": {"name": "later"}}])
-        async with scene.managing(clock=VirtualClock(), mounter=Mounter(can_mount=False)) as manager:
+        async with scene.running_manager(clock=VirtualClock(), mounter=Mounter(can_mount=False)) as manager:
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(manager.mount(pod))
-                await scene.warned()
+                await scene.next_warning()
                 assert not task.done()
                 await scene.create(ConfigMap, "later", data={"a": "1"})
             assert (scene.directory(pod, "configmap", "v") / "a").read_text() == "1"
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 def test_tokens_are_bound_and_renewed(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_tokens_are_bound_and_renewed(tmp_path: Path) -> None:
         pod = await scene.pod(
             volumes=[{"name": "v", "projected": {"sources": [source]}}], securityContext={"runAsUser": os.getuid()}
         )
-        async with scene.managing(mounter=Mounter(can_mount=False)) as manager:
+        async with scene.running_manager(mounter=Mounter(can_mount=False)) as manager:
             await manager.mount(pod)
             file = scene.directory(pod, "projected", "v") / "token"
             first = file.read_text()
@@ -219,10 +219,10 @@ def test_tokens_are_bound_and_renewed(tmp_path: Path) -> None:
             assert jwt.decode(file.read_text(), options={"verify_signature": False})["iat"] > claims["iat"] + 2800
             await manager.unmount(pod)
 
-    play(tmp_path, scenario, clock=VirtualClock())
+    run_scenario(tmp_path, scenario, clock=VirtualClock())
 
 
-def test_trust_bundles(tmp_path: Path) -> None:
+def test_cluster_trust_bundles_are_projected(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         for name in "ab":
             pair = make_ca(name, now=scene.cluster.clock.now())
@@ -242,7 +242,7 @@ def test_trust_bundles(tmp_path: Path) -> None:
         # A server without the feature drops such sources; a pod from a file has them nevertheless.
         source = {"name": "v", "projected": {"sources": sources, "defaultMode": 0o644}}
         pod.spec.volumes = [json.from_value(source, Volume)]
-        async with scene.managing(mounter=Mounter(can_mount=False)) as manager:
+        async with scene.running_manager(mounter=Mounter(can_mount=False)) as manager:
             await manager.mount(pod)
             directory = scene.directory(pod, "projected", "v")
             texts = {name: (directory / f"{name}.pem").read_text() for name in ("a", "b", "none", "y")}
@@ -250,11 +250,11 @@ def test_trust_bundles(tmp_path: Path) -> None:
             assert texts["a"] != texts["b"]
             await manager.unmount(pod)
 
-    play(tmp_path, scenario, runtime_config={"certificates.k8s.io/v1beta1": True})
+    run_scenario(tmp_path, scenario, runtime_config={"certificates.k8s.io/v1beta1": True})
 
 
 @needs_root
-def test_a_kubelet_that_comes_back(tmp_path: Path) -> None:
+def test_restarted_kubelet_reconstructs_volumes(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         await scene.create(Secret, "s", stringData={"a": "1"})
         volumes = [
@@ -268,13 +268,13 @@ def test_a_kubelet_that_comes_back(tmp_path: Path) -> None:
         ]
         stays = await scene.pod("stays", volumes=volumes, mounts=mounts)
         goes = await scene.pod("goes", volumes=volumes, mounts=mounts)
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             for pod in (stays, goes):
                 await manager.mount(pod)
                 manager.mounts(pod, (pod.spec.containers or [])[0])
                 (scene.directory(pod, "empty-dir", "disk") / "kept").write_text(pod.metadata.name)
                 (scene.directory(pod, "empty-dir", "memory") / "kept").write_text(pod.metadata.name)
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             assert set(manager.known_pods()) == {stays.metadata.uid, goes.metadata.uid}
             manager.update_pod(stays)
             await scene.client.of(Secret).patch("s", {"stringData": {"a": "2"}}, "default", type=PatchType.MERGE)
@@ -288,14 +288,14 @@ def test_a_kubelet_that_comes_back(tmp_path: Path) -> None:
             await manager.unmount(stays)
             assert manager.known_pods() == []
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
-def test_a_container_that_comes_later(tmp_path: Path) -> None:
+def test_volume_of_an_added_ephemeral_container_is_mounted(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         volumes = [{"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}}]
         pod = await scene.pod(volumes=volumes, mounts=[{"name": "a", "mountPath": "/a"}])
-        async with scene.managing(mounter=Mounter(can_mount=False)) as manager:
+        async with scene.running_manager(mounter=Mounter(can_mount=False)) as manager:
             await manager.mount(pod)
             assert not scene.directory(pod, "empty-dir", "b").exists()
             more = {"name": "d", "image": "i", "volumeMounts": [{"name": "b", "mountPath": "/b"}]}
@@ -307,11 +307,11 @@ def test_a_container_that_comes_later(tmp_path: Path) -> None:
             assert mount.source == scene.directory(pod, "empty-dir", "b")
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @needs_root
-def test_groups(tmp_path: Path) -> None:
+def test_fs_group_owns_volumes(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         await scene.create(Secret, "s", stringData={"a": "1"})
         volumes = [
@@ -319,7 +319,7 @@ def test_groups(tmp_path: Path) -> None:
             {"name": "word", "secret": {"secretName": "s", "defaultMode": 0o400}},
         ]
         pod = await scene.pod(volumes=volumes, securityContext={"fsGroup": 4242})
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             await manager.mount(pod)
             disk = scene.directory(pod, "empty-dir", "disk").stat()
             assert (disk.st_gid, stat.S_IMODE(disk.st_mode)) == (4242, 0o2777)
@@ -327,15 +327,15 @@ def test_groups(tmp_path: Path) -> None:
             assert (word.st_gid, stat.S_IMODE(word.st_mode)) == (4242, 0o440)
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
-def test_a_volume_that_grows_too_large(tmp_path: Path) -> None:
+def test_empty_dir_above_its_size_limit_is_reported(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         clock = VirtualClock()
         volumes = [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}]
         pod, full = await scene.pod(volumes=volumes), await scene.pod("full", volumes=volumes)
-        async with scene.managing(clock=clock, mounter=Mounter(can_mount=False)) as manager:
+        async with scene.running_manager(clock=clock, mounter=Mounter(can_mount=False)) as manager:
             await manager.mount(pod)
             directory = scene.directory(pod, "empty-dir", "v")
             (directory / "some").write_bytes(b"x" * (512 << 10))
@@ -352,20 +352,20 @@ def test_a_volume_that_grows_too_large(tmp_path: Path) -> None:
             assert usage.used_bytes >= 1112 << 10
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @needs_root
 @pytest.mark.skipif(not Path("/sys/kernel/mm/hugepages/hugepages-2048kB").exists(), reason="there are no huge pages")
-def test_huge_pages(tmp_path: Path) -> None:
+def test_empty_dir_on_huge_pages(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         requests = {"hugepages-2Mi": "4Mi", "memory": "1Mi", "cpu": "1m"}
         mounts = [{"name": "pages", "mountPath": "/pages"}]
         container = {"name": "c", "image": "i", "volumeMounts": mounts, "resources": {"limits": requests}}
         pod = await scene.pod(volumes=[{"name": "pages", "emptyDir": {"medium": "HugePages"}}], containers=[container])
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             await manager.mount(pod)
             assert Mounter().kind(scene.directory(pod, "empty-dir", "pages")) == "hugetlbfs"
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)

@@ -1,4 +1,4 @@
-"""A kubelet that ends at any moment: what was mounted is known to the next, nothing is lost, nothing stays behind."""
+"""Restarts of the kubelet at any moment: volumes are reconstructed, no data is lost, no mount is left behind."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from sampan.kubelet.volumes import VolumeManager
 from sampan.runtimes import kernel
 from tests.kubelet.volumes.csi_driver import NAME, DirectoryDriver
 from tests.kubelet.volumes.csi_objects import csi_volume, driver_object
-from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
+from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, run_scenario
 
 VOLUMES = [
     {"name": "disk", "emptyDir": {}},
@@ -27,8 +27,8 @@ MOUNTS = [
 ]
 
 
-async def cut_short(manager: VolumeManager, pods: list[Pod], pause_s: float, choose: random.Random) -> None:
-    """Mount and unmount at random until the time is up, however far that has come."""
+async def interrupted_work(manager: VolumeManager, pods: list[Pod], pause_s: float, choose: random.Random) -> None:
+    """Mount and unmount at random, and stop after the time in the middle of any operation."""
 
     async def work(pod: Pod) -> None:
         while True:
@@ -46,7 +46,7 @@ async def cut_short(manager: VolumeManager, pods: list[Pod], pause_s: float, cho
 
 @needs_root
 @pytest.mark.parametrize("seed", range(3))
-def test_at_random(tmp_path: Path, seed: int) -> None:
+def test_random_restarts_keep_volumes_and_leave_no_mounts(tmp_path: Path, seed: int) -> None:
     choose = random.Random(seed)
 
     async def scenario(scene: Scene) -> None:
@@ -58,14 +58,14 @@ def test_at_random(tmp_path: Path, seed: int) -> None:
         pods = [await scene.pod(f"p{number}", volumes=VOLUMES, mounts=MOUNTS) for number in range(3)]
         kept = pods[0]
         async with driver.serving(scene.root / "plugins_registry"):
-            async with scene.managing() as manager:
+            async with scene.running_manager() as manager:
                 await driver.registered.wait()
                 await manager.mount(kept)
                 (scene.directory(kept, "empty-dir", "memory") / "file").write_text("kept")
             for _ in range(4):
-                async with scene.managing() as manager:
-                    await cut_short(manager, pods[1:], choose.random() * 0.3, choose)
-            async with scene.managing() as manager:
+                async with scene.running_manager() as manager:
+                    await interrupted_work(manager, pods[1:], choose.random() * 0.3, choose)
+            async with scene.running_manager() as manager:
                 await manager.mount(kept)
                 assert (scene.directory(kept, "empty-dir", "memory") / "file").read_text() == "kept"
                 assert (scene.directory(kept, "configmap", "map") / "a").read_text() == "1"
@@ -78,13 +78,13 @@ def test_at_random(tmp_path: Path, seed: int) -> None:
         ] == []
         assert list((scene.root / "plugins/kubernetes.io/csi" / NAME).iterdir()) == []
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @needs_root
-def test_a_machine_that_comes_back(tmp_path: Path) -> None:
-    """Nothing is mounted any more, but the directories are there: a pod that is still wanted gets its volumes again, of
-    another that has gone meanwhile nothing stays."""
+def test_volumes_are_mounted_again_after_a_reboot(tmp_path: Path) -> None:
+    """After a reboot nothing is mounted, but the directories exist: an existing pod gets its volumes again, and
+    nothing is left of a pod that was deleted meanwhile."""
 
     async def scenario(scene: Scene) -> None:
         driver = DirectoryDriver(tmp_path / "data")
@@ -94,14 +94,14 @@ def test_a_machine_that_comes_back(tmp_path: Path) -> None:
         await scene.create(Secret, "s", stringData={"a": "1"})
         kept, gone = [await scene.pod(name, volumes=VOLUMES, mounts=MOUNTS) for name in ("kept", "gone")]
         async with driver.serving(scene.root / "plugins_registry"):
-            async with scene.managing() as manager:
+            async with scene.running_manager() as manager:
                 for pod in (kept, gone):
                     await manager.mount(pod)
                     manager.mounts(pod, (pod.spec.containers or [])[0])
                 (scene.directory(kept, "empty-dir", "disk") / "part/file").write_text("still here")
             for path in kernel.mounts_below(scene.root):
                 kernel.unmount(path)
-            async with scene.managing() as manager:
+            async with scene.running_manager() as manager:
                 await manager.unmount(gone.metadata.uid)
                 await manager.mount(kept)
                 sources = {
@@ -113,4 +113,4 @@ def test_a_machine_that_comes_back(tmp_path: Path) -> None:
                 await manager.unmount(kept)
         assert list((scene.root / "pods").glob("*/volumes")) == []
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)

@@ -1,4 +1,4 @@
-"""Mounts by programs."""
+"""Mounts by the program mount."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ import pytest
 from sampan.kubelet.volumes.mounter import Mounter
 
 
-def test_an_nfs_server_is_never_an_option_of_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nfs_server_is_not_parsed_as_a_mount_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool, notes = tmp_path / "mount", tmp_path / "command_log"
     tool.write_text(f'#!/bin/sh\necho "$*" > {notes}\n')
     tool.chmod(0o755)

@@ -19,7 +19,7 @@ def files(directory: Path) -> Path:
 
 
 @needs_root
-def test_files_and_directories_are_the_groups(tmp_path: Path) -> None:
+def test_files_and_directories_get_the_group(tmp_path: Path) -> None:
     directory = files(tmp_path)
     give_to_group(directory, 4321, is_read_only=False)
     for name, mode in [("", 0o2770), ("d", 0o2770), ("d/f", 0o660)]:
@@ -29,7 +29,7 @@ def test_files_and_directories_are_the_groups(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_read_only(tmp_path: Path) -> None:
+def test_read_only_volume_gets_read_only_modes(tmp_path: Path) -> None:
     directory = files(tmp_path)
     give_to_group(directory, 4321, is_read_only=True)
     assert (directory / "d/f").stat().st_mode & 0o777 == 0o640
@@ -37,7 +37,7 @@ def test_read_only(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_the_policy_looks_at_the_directory_alone(tmp_path: Path) -> None:
+def test_on_root_mismatch_checks_only_the_root_directory(tmp_path: Path) -> None:
     directory = files(tmp_path)
     os.chown(directory, -1, 4321)
     directory.chmod(0o2770)
@@ -48,7 +48,7 @@ def test_the_policy_looks_at_the_directory_alone(tmp_path: Path) -> None:
     assert (directory / "d/f").stat().st_gid == 4321
 
 
-def test_without_a_group_nothing_happens(tmp_path: Path) -> None:
+def test_no_group_leaves_modes_unchanged(tmp_path: Path) -> None:
     directory = files(tmp_path)
     give_to_group(directory, None, is_read_only=False)
     assert (directory / "d").stat().st_mode & 0o777 == 0o700
@@ -56,10 +56,10 @@ def test_without_a_group_nothing_happens(tmp_path: Path) -> None:
 
 @needs_root
 @pytest.mark.parametrize("name", ["d", "d/f"])
-def test_a_link_that_comes_between_does_not_open_a_file_of_the_node(
+def test_link_swapped_in_during_chmod_does_not_change_a_file_of_the_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Another pod that uses the volume swaps what was looked at for a link, before the mode is changed."""
+    """Another pod that uses the volume replaces a checked path by a link before the mode is changed."""
     secret = tmp_path / "secret"
     secret.write_text("treasure")
     secret.chmod(0o600)
@@ -77,20 +77,20 @@ def test_a_link_that_comes_between_does_not_open_a_file_of_the_node(
     monkeypatch.setattr(os, "chmod", swapped)
     give_to_group(directory, 4321, is_read_only=False)
     assert (directory / name).is_symlink()
-    about = secret.stat()
-    assert (about.st_gid, about.st_mode & 0o777) == (0, 0o600)
+    secret_stat = secret.stat()
+    assert (secret_stat.st_gid, secret_stat.st_mode & 0o777) == (0, 0o600)
 
 
 @needs_root
 def test_a_volume_with_very_deep_directories_is_given_to_its_group(tmp_path: Path) -> None:
     directory = tmp_path / "volume"
-    place = directory
+    deepest = directory
     try:
         for _ in range(1200):
-            place.mkdir()
-            place /= "d"
-        place.mkdir()
+            deepest.mkdir()
+            deepest /= "d"
+        deepest.mkdir()
         give_to_group(directory, 4321, is_read_only=False)
-        assert place.stat().st_gid == directory.stat().st_gid == 4321
+        assert deepest.stat().st_gid == directory.stat().st_gid == 4321
     finally:
         remove_tree(directory)

@@ -13,12 +13,12 @@ from sampan.kubelet.volumes.mounter import run_program
 from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
 from sampan.runtimes import kernel
-from tests.kubelet.volumes.volume_manager_node import CLAIM_VOLUME, Scene, needs_root, play
+from tests.kubelet.volumes.volume_manager_node import CLAIM_VOLUME, Scene, needs_root, run_scenario
 
 _CAP_SYS_RESOURCE = 24
 
 
-def on(label: str) -> dict[str, Any]:
+def node_affinity(label: str) -> dict[str, Any]:
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [label]}]}
     return {"required": {"nodeSelectorTerms": [term]}}
 
@@ -28,14 +28,14 @@ def test_a_persistent_host_path_is_mounted_and_stays(tmp_path: Path) -> None:
         await scene.bound_claim(hostPath={"path": str(tmp_path / "here"), "type": "DirectoryOrCreate"})
         claim = {"name": "data", "persistentVolumeClaim": {"claimName": "c", "readOnly": True}}
         pod = await scene.pod(volumes=[claim])
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             await manager.mount(pod)
             [mount] = manager.mounts(pod, (pod.spec.containers or [])[0])
             assert (mount.source, mount.is_read_only) == (tmp_path / "here", True)
             await manager.unmount(pod)
             assert (tmp_path / "here").is_dir()
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @needs_root
@@ -44,9 +44,9 @@ def test_a_local_directory_is_mounted_with_the_group_of_the_pod(tmp_path: Path) 
         (tmp_path / "disk").mkdir()
         patch = {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}
         await scene.client.of(Node).patch("n", patch, type=PatchType.MERGE)
-        await scene.bound_claim(local={"path": str(tmp_path / "disk")}, nodeAffinity=on("n"))
+        await scene.bound_claim(local={"path": str(tmp_path / "disk")}, nodeAffinity=node_affinity("n"))
         pod = await scene.pod(volumes=[CLAIM_VOLUME], securityContext={"fsGroup": 99})
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             await manager.mount(pod)
             directory = scene.directory(pod, "local-volume", "v")
             (directory / "file").write_text("kept")
@@ -54,22 +54,22 @@ def test_a_local_directory_is_mounted_with_the_group_of_the_pod(tmp_path: Path) 
             await manager.unmount(pod)
         assert (tmp_path / "disk/file").read_text() == "kept"
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @needs_root
 def test_a_local_volume_of_another_node_is_refused(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        await scene.bound_claim(local={"path": str(tmp_path)}, nodeAffinity=on("elsewhere"))
+        await scene.bound_claim(local={"path": str(tmp_path)}, nodeAffinity=node_affinity("elsewhere"))
         pod = await scene.pod(volumes=[CLAIM_VOLUME])
-        async with scene.managing() as manager, asyncio.TaskGroup() as group:
+        async with scene.running_manager() as manager, asyncio.TaskGroup() as group:
             task = group.create_task(manager.mount(pod))
             message = 'MountVolume.NodeAffinity check failed for volume "v" : no matching NodeSelectorTerms'
-            assert await scene.warned() == message
+            assert await scene.next_warning() == message
             task.cancel()
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @pytest.fixture
@@ -89,12 +89,12 @@ def disk(tmp_path: Path) -> Any:
 @needs_root
 def test_a_local_disk_is_formatted_and_shared_by_pods(tmp_path: Path, disk: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        await scene.bound_claim(local={"path": str(disk), "fsType": "ext4"}, nodeAffinity=on("n"))
+        await scene.bound_claim(local={"path": str(disk), "fsType": "ext4"}, nodeAffinity=node_affinity("n"))
         await scene.client.of(Node).patch(
             "n", {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}, type=PatchType.MERGE
         )
         pods = [await scene.pod(name, volumes=[CLAIM_VOLUME]) for name in ("one", "two")]
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             for pod in pods:
                 await manager.mount(pod)
             (scene.directory(pods[0], "local-volume", "v") / "file").write_text("shared")
@@ -106,26 +106,26 @@ def test_a_local_disk_is_formatted_and_shared_by_pods(tmp_path: Path, disk: Path
             await manager.unmount(pods[1])
             assert not mounted.exists()
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @needs_root
 @pytest.mark.skipif(shutil.which("resize2fs") is None, reason="there is no resize2fs here")
 def test_the_file_system_of_a_local_disk_is_expanded_online(tmp_path: Path, disk: Path) -> None:
-    """Its file system fills it while a pod uses it, and the claim says so; or why it cannot."""
+    """The claim reports the new capacity, or the error if the kernel denies the resize."""
 
     async def scenario(scene: Scene) -> None:
-        await scene.bound_claim(local={"path": str(disk), "fsType": "ext4"}, nodeAffinity=on("n"))
+        await scene.bound_claim(local={"path": str(disk), "fsType": "ext4"}, nodeAffinity=node_affinity("n"))
         labels = {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}
         await scene.client.of(Node).patch("n", labels, type=PatchType.MERGE)
         pod = await scene.pod(volumes=[CLAIM_VOLUME])
         claims = scene.client.of(PersistentVolumeClaim)
 
-        async def say(**status: Any) -> None:
+        async def patch_claim_status(**status: Any) -> None:
             await claims.patch("c", {"status": status}, "default", type=PatchType.MERGE, subresource="status")
 
-        await say(capacity={"storage": "1Gi"})
-        async with scene.managing() as manager:
+        await patch_claim_status(capacity={"storage": "1Gi"})
+        async with scene.running_manager() as manager:
             await manager.mount(pod)
             path = scene.directory(pod, "local-volume", "v")
             before = os.statvfs(path).f_blocks
@@ -135,7 +135,9 @@ def test_the_file_system_of_a_local_disk_is_expanded_online(tmp_path: Path, disk
             await scene.client.of(PersistentVolume).patch(
                 "v", {"spec": {"capacity": {"storage": "2Gi"}}}, type=PatchType.MERGE
             )
-            await say(allocatedResources={"storage": "2Gi"}, allocatedResourceStatuses={"storage": "NodeResizePending"})
+            await patch_claim_status(
+                allocatedResources={"storage": "2Gi"}, allocatedResourceStatuses={"storage": "NodeResizePending"}
+            )
             changed = copy_of(pod)
             changed.metadata.annotations = {"touched": "1"}
             manager.update_pod(changed)
@@ -144,12 +146,12 @@ def test_the_file_system_of_a_local_disk_is_expanded_online(tmp_path: Path, disk
             if kernel.held_capabilities() >> _CAP_SYS_RESOURCE & 1:
                 assert status.capacity == {"storage": "2Gi"}
                 assert os.statvfs(path).f_blocks > before
-            else:  # the kernel lets nobody else enlarge a file system that is mounted
+            else:  # the kernel requires this capability to resize a mounted file system
                 assert "Permission denied to resize filesystem" in status.conditions[0].message
                 assert os.statvfs(path).f_blocks == before
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 def _is_settled(claim: PersistentVolumeClaim) -> bool:
@@ -159,29 +161,29 @@ def _is_settled(claim: PersistentVolumeClaim) -> bool:
 @needs_root
 def test_a_local_disk_as_a_block_device(tmp_path: Path, disk: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        await scene.bound_claim(local={"path": str(disk)}, volumeMode="Block", nodeAffinity=on("n"))
+        await scene.bound_claim(local={"path": str(disk)}, volumeMode="Block", nodeAffinity=node_affinity("n"))
         await scene.client.of(Node).patch(
             "n", {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}, type=PatchType.MERGE
         )
         container = {"name": "c", "image": "i", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}
         pod = await scene.pod(volumes=[CLAIM_VOLUME], containers=[container])
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             await manager.mount(pod)
             [device] = manager.devices(pod, (pod.spec.containers or [])[0])
             assert (device.host_path, device.path, device.permissions) == (str(disk), "/dev/x", "mrw")
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @needs_root
 @pytest.mark.skipif(os.path.exists("/sbin/mount.nfs"), reason="the machine can mount NFS")
-def test_nfs_without_its_mount_program(tmp_path: Path) -> None:
+def test_missing_nfs_mount_program_is_reported(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         pod = await scene.pod(volumes=[{"name": "v", "nfs": {"server": "127.0.0.1", "path": "/x"}}])
-        async with scene.managing() as manager, asyncio.TaskGroup() as group:
+        async with scene.running_manager() as manager, asyncio.TaskGroup() as group:
             task = group.create_task(manager.mount(pod))
-            message = await scene.warned()
+            message = await scene.next_warning()
             assert message.startswith(
                 'MountVolume.SetUp failed for volume "v" : mount failed: exit status 32\nMounting'
             )
@@ -189,17 +191,17 @@ def test_nfs_without_its_mount_program(tmp_path: Path) -> None:
             task.cancel()
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @needs_root
-def test_iscsi_without_iscsiadm(tmp_path: Path) -> None:
+def test_missing_iscsiadm_is_reported(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         source = {"targetPortal": "10.0.0.1", "iqn": "iqn.2001-04.com.example:x", "lun": 0}
         pod = await scene.pod(volumes=[{"name": "v", "iscsi": source}])
-        async with scene.managing() as manager, asyncio.TaskGroup() as group:
+        async with scene.running_manager() as manager, asyncio.TaskGroup() as group:
             task = group.create_task(manager.mount(pod))
-            message = await scene.warned()
+            message = await scene.next_warning()
             start = (
                 'MountVolume.MountDevice failed for volume "v" : failed to get any path for iscsi disk, last err seen:'
             )
@@ -208,17 +210,17 @@ def test_iscsi_without_iscsiadm(tmp_path: Path) -> None:
             async with asyncio.timeout(60):
                 await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 def test_an_in_tree_volume_of_a_vendor_needs_its_csi_driver(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         pod = await scene.pod(volumes=[{"name": "v", "rbd": {"monitors": ["m"], "image": "i"}}])
-        async with scene.managing() as manager, asyncio.TaskGroup() as group:
+        async with scene.running_manager() as manager, asyncio.TaskGroup() as group:
             task = group.create_task(manager.mount(pod))
             start = 'MountVolume.FindPluginBySpec failed for volume "v" :'
-            assert await scene.warned() == f"{start} no volume plugin matched for rbd: use its CSI driver"
+            assert await scene.next_warning() == f"{start} no volume plugin matched for rbd: use its CSI driver"
             task.cancel()
             await manager.unmount(pod)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)

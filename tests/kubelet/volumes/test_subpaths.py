@@ -36,7 +36,7 @@ def test_a_directory_and_a_file_are_bound(volume: Path, tmp_path: Path) -> None:
 
 
 @needs_root
-def test_what_was_put_in_its_place_is_bound_anew(volume: Path, tmp_path: Path) -> None:
+def test_replaced_directory_is_bound_again(volume: Path, tmp_path: Path) -> None:
     mounter, target = Mounter(), tmp_path / "pod/t"
     subpaths.bind(mounter, volume, "dir", target)
     (volume / "dir").rename(volume / "old")
@@ -48,7 +48,7 @@ def test_what_was_put_in_its_place_is_bound_anew(volume: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("link", ["/etc", "../secret", "../../..", "dir/sub/../../../secret"])
-def test_links_do_not_lead_out(volume: Path, tmp_path: Path, link: str) -> None:
+def test_links_out_of_the_volume_are_rejected(volume: Path, tmp_path: Path, link: str) -> None:
     (volume / "link").symlink_to(link)
     with pytest.raises((UnsafeSubpath, FileNotFoundError)):
         subpaths.bind(PLAIN, volume, "link", tmp_path / "t")
@@ -62,8 +62,10 @@ def test_links_within_the_volume_are_followed(volume: Path, tmp_path: Path) -> N
     assert subpaths.bind(PLAIN, volume, "link", tmp_path / "t") == volume / "dir/sub"
 
 
-def test_a_link_that_comes_between_is_seen(volume: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """After the path was found to be harmless somebody puts a link in its place."""
+def test_link_swapped_in_during_resolution_is_rejected(
+    volume: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An attacker replaces the directory by a link after its path was resolved."""
     resolve = Path.resolve
 
     def tampered(self: Path, strict: bool = False) -> Path:
@@ -78,7 +80,7 @@ def test_a_link_that_comes_between_is_seen(volume: Path, monkeypatch: pytest.Mon
         subpaths.bind(PLAIN, volume, "dir", tmp_path / "t")
 
 
-def test_directories_are_made_as_open_as_the_volume(volume: Path) -> None:
+def test_created_directories_get_the_mode_of_the_volume(volume: Path) -> None:
     volume.chmod(0o2770)
     subpaths.make_directory(volume, "dir/new/deep")
     assert (volume / "dir/new/deep").stat().st_mode & 0o7777 == 0o2770
@@ -86,7 +88,7 @@ def test_directories_are_made_as_open_as_the_volume(volume: Path) -> None:
 
 
 class Descriptors:
-    """Every descriptor that is opened is closed once, by whoever opened it."""
+    """Records of open descriptors; a descriptor that is closed twice or not opened here is wrong."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.held: set[int] = set()
@@ -114,7 +116,7 @@ class Descriptors:
 
 
 @pytest.mark.parametrize("subpath", ["a" * 300, "new/" + "a" * 300, "dir/file/below", "a/b/c", "dir/sub"])
-def test_a_subpath_that_cannot_be_made_closes_nobody_elses_descriptor(
+def test_failed_subpath_creation_closes_only_its_own_descriptors(
     volume: Path, monkeypatch: pytest.MonkeyPatch, subpath: str
 ) -> None:
     descriptors = Descriptors(monkeypatch)
@@ -129,11 +131,11 @@ def test_a_subpath_of_many_levels_holds_few_descriptors(volume: Path, monkeypatc
     descriptors, most = Descriptors(monkeypatch), 0
     mkdir = os.mkdir
 
-    def recorded_open(*args: Any, **options: Any) -> None:
+    def counting_mkdir(*args: Any, **options: Any) -> None:
         nonlocal most
         most = max(most, len(descriptors.held))
         mkdir(*args, **options)
 
-    monkeypatch.setattr(os, "mkdir", recorded_open)
+    monkeypatch.setattr(os, "mkdir", counting_mkdir)
     subpaths.make_directory(volume, "a/" * 200)
     assert most <= 3

@@ -1,4 +1,4 @@
-"""Tokens of volumes."""
+"""Renewal times of service account tokens in volumes."""
 
 import pytest
 from hypothesis import given

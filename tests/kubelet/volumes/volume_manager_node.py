@@ -1,4 +1,4 @@
-"""A node's volume manager against a real API server, with the rights of that node, and pods for it."""
+"""A node's volume manager against a real API server, with the permissions of that node, and pods for it."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ ALLOCATABLE = {"cpu": "2", "memory": "1Gi", "ephemeral-storage": "10Gi"}
 
 
 class Scene:
-    """A cluster and what a kubelet of node n has for volumes."""
+    """A cluster, and the volume manager of the kubelet of node n."""
 
     def __init__(self, cluster: Cluster, root: Path) -> None:
         self.cluster, self.root, self.client = cluster, root, cluster.client
@@ -41,7 +41,7 @@ class Scene:
         self.has_changed = asyncio.Event()
 
     @asynccontextmanager
-    async def managing(
+    async def running_manager(
         self, *, clock: Clock | None = None, mounter: Mounter | None = None, **config: Any
     ) -> AsyncIterator[VolumeManager]:
         clock = clock or self.cluster.clock
@@ -73,7 +73,7 @@ class Scene:
         self.events.append((pod.metadata.name, reason, message))
         self.has_changed.set()
 
-    async def warned(self) -> str:
+    async def next_warning(self) -> str:
         """Wait for the next warning, and return its message."""
         await self.has_changed.wait()
         self.has_changed.clear()
@@ -121,7 +121,7 @@ class Scene:
         return self.root / "pods" / pod.metadata.uid / "volumes" / f"kubernetes.io~{plugin}" / name
 
 
-def play(tmp_path: Path, scenario: Callable[[Scene], Awaitable[None]], **options: Any) -> None:
+def run_scenario(tmp_path: Path, scenario: Callable[[Scene], Awaitable[None]], **options: Any) -> None:
     async def main() -> None:
         async with asyncio.timeout(60), Cluster(components=["apiserver"], **options) as cluster:
             await cluster.client.of(Node).create(Node(metadata=ObjectMeta(name="n")))

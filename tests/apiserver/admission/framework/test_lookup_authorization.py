@@ -1,4 +1,4 @@
-"""Plug-ins that ask for rights besides that to the write itself: on a whole server with RBAC."""
+"""Admission plug-ins that require permissions besides the one for the write itself, on a server with RBAC."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,10 +21,10 @@ from sampan.storage.memory import MemoryBackend
 from tests.eventually import eventually
 
 JOE = UserInfo("joe", groups=(AUTHENTICATED,))
-_PARTS = [f"certificatesigningrequests/{part}" for part in ("approval", "status")]
-CSRS = {"apiGroups": ["certificates.k8s.io"], "resources": _PARTS, "verbs": ["*"]}
-_KNOWN = {"apiGroups": ["example.com"], "resources": ["known"], "verbs": ["get"]}
-"""Allowed as soon as the server knows Joe's rights."""
+_SUBRESOURCES = [f"certificatesigningrequests/{part}" for part in ("approval", "status")]
+CSR_RULE = {"apiGroups": ["certificates.k8s.io"], "resources": _SUBRESOURCES, "verbs": ["*"]}
+_PROBE_RULE = {"apiGroups": ["example.com"], "resources": ["known"], "verbs": ["get"]}
+"""A rule on which tests wait: once it is in effect, all permissions of Joe are."""
 
 
 def signing_request(organization: str, signer: str) -> CertificateSigningRequest:
@@ -45,8 +45,10 @@ def signing_request(organization: str, signer: str) -> CertificateSigningRequest
     return obj
 
 
-def on_a_server(rules: list[dict[str, Any]], work: Callable[[Client, Client], Awaitable[None]], *enabled: str) -> None:
-    """`work` gets clients of an administrator and of Joe, who has these rights."""
+def run_with_rbac(
+    rules: list[dict[str, Any]], work: Callable[[Client, Client], Awaitable[None]], *enabled: str
+) -> None:
+    """Run `work` with a client of an administrator and one of Joe, whose role has these rules."""
 
     async def main() -> None:
         clock = VirtualClock()
@@ -57,24 +59,24 @@ def on_a_server(rules: list[dict[str, Any]], work: Callable[[Client, Client], Aw
             ApiServer(config=config, backend=backend, clock=clock) as server,
         ):
             admin = Client(transport=server.loopback(), clock=clock, component="test")
-            role = {"metadata": {"name": "joe"}, "rules": [*rules, _KNOWN]}
+            role = {"metadata": {"name": "joe"}, "rules": [*rules, _PROBE_RULE]}
             await admin.of(ClusterRole).create(codec.from_value(role, ClusterRole))
             ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "joe"}
             subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "joe"}
             binding = {"metadata": {"name": "joe"}, "roleRef": ref, "subjects": [subject]}
             await admin.of(ClusterRoleBinding).create(codec.from_value(binding, ClusterRoleBinding))
-            await _known(server)
+            await _wait_for_permissions(server)
             await work(admin, Client(transport=server.loopback(JOE), clock=clock, component="test"))
 
     asyncio.run(main())
 
 
-async def _known(server: ApiServer) -> None:
+async def _wait_for_permissions(server: ApiServer) -> None:
     attributes = Attributes(JOE, "get", "", "example.com", "v1", "known")
     await eventually(lambda: server.security.authorizer.is_allowed(attributes))
 
 
-def approval(verb: str, name: str) -> dict[str, Any]:
+def signer_rule(verb: str, name: str) -> dict[str, Any]:
     return {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": [verb], "resourceNames": [name]}
 
 
@@ -86,7 +88,7 @@ FAILED = {"status": {"conditions": [{"type": "Failed", "status": "True", "reason
 @pytest.mark.parametrize(
     ("granted", "allowed"), [("example.com/a", True), ("example.com/*", True), ("example.com/b", False)]
 )
-def test_approval_needs_permission_for_the_signer(
+def test_approving_and_signing_require_permission_for_the_signer(
     verb: str, part: str, change: dict[str, Any], granted: str, allowed: bool
 ) -> None:
     async def work(admin: Client, joe: Client) -> None:
@@ -99,20 +101,20 @@ def test_approval_needs_permission_for_the_signer(
         with pytest.raises(errors.Forbidden, match=text):
             await requests.patch("r", change, subresource=part)
 
-    on_a_server([CSRS, approval(verb, granted)], work)
+    run_with_rbac([CSR_RULE, signer_rule(verb, granted)], work)
 
 
-def test_nobody_becomes_a_master_by_certificate() -> None:
+def test_certificate_request_for_system_masters_group_is_rejected() -> None:
     async def work(admin: Client, joe: Client) -> None:
         requests, signer = admin.of(CertificateSigningRequest), "kubernetes.io/kube-apiserver-client"
         with pytest.raises(errors.Forbidden, match=f"use of {signer} signer with system:masters group is not allowed"):
             await requests.create(signing_request("system:masters", signer))
         await requests.create(signing_request("team", signer))
 
-    on_a_server([], work)
+    run_with_rbac([], work)
 
 
-MAPS = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "update", "patch"]}
+CONFIG_MAP_RULE = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "update", "patch"]}
 
 
 def owned(name: str, blocks: bool) -> ConfigMap:
@@ -131,4 +133,4 @@ def test_owner_references_need_permission_for_the_owner() -> None:
             await maps.patch("a", {"metadata": {"ownerReferences": None}}, "default")
         await admin.of(ConfigMap).create(owned("b", True))
 
-    on_a_server([MAPS], work, "OwnerReferencesPermissionEnforcement")
+    run_with_rbac([CONFIG_MAP_RULE], work, "OwnerReferencesPermissionEnforcement")

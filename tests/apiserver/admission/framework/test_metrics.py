@@ -1,4 +1,4 @@
-"""Metrics of webhooks and policies: names, labels and what is counted."""
+"""Names, labels and counts of the metrics of admission webhooks and policies."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def _samples(metrics: Metrics) -> set[str]:
     }
 
 
-def test_calls_and_rejections_of_webhooks(tmp_path: Path) -> None:
+def test_webhook_calls_and_rejections_are_counted(tmp_path: Path) -> None:
     def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
         return {"allowed": True} if path == "/good" else deny(path, request)
 
@@ -51,7 +51,7 @@ def test_calls_and_rejections_of_webhooks(tmp_path: Path) -> None:
     run(work())
 
 
-def test_webhooks_that_fail(tmp_path: Path) -> None:
+def test_webhook_failures_are_counted(tmp_path: Path) -> None:
     def respond(path: str, request: dict[str, Any]) -> web.Response:
         return web.Response(status=500)
 
@@ -71,7 +71,7 @@ def test_webhooks_that_fail(tmp_path: Path) -> None:
     run(work())
 
 
-def test_match_conditions(tmp_path: Path) -> None:
+def test_match_condition_exclusions_and_errors_are_counted(tmp_path: Path) -> None:
     async def work() -> None:
         metrics = Metrics()
         async with webhooks(tmp_path, deny, metrics=metrics) as hooks:
@@ -95,7 +95,7 @@ def test_match_conditions(tmp_path: Path) -> None:
     run(work())
 
 
-def test_validations_of_policies() -> None:
+def test_policy_validations_are_counted_per_enforcement_action() -> None:
     async def work() -> None:
         metrics = Metrics()
         async with policies(metrics) as cluster:
@@ -104,8 +104,8 @@ def test_validations_of_policies() -> None:
             assert (await cluster.create()).code == 201
         start, names = "apiserver_validating_admission_policy_check_", 'policy="p",policy_binding="b"'
         assert _samples(metrics) == {
-            f'{start}{figure}{{{names},error_type="{error}",enforcement_action="{action}"}} 1'
-            for figure in ("total", "duration_seconds_count")
+            f'{start}{metric}{{{names},error_type="{error}",enforcement_action="{action}"}} 1'
+            for metric in ("total", "duration_seconds_count")
             for error in ("no_error", "invalid_error")
             for action in ("warn", "audit")
         }
@@ -113,7 +113,7 @@ def test_validations_of_policies() -> None:
     run(work())
 
 
-def test_ignored_errors_and_mutations_of_policies() -> None:
+def test_ignored_policy_errors_and_policy_mutations_are_counted() -> None:
     async def work() -> None:
         metrics = Metrics()
         async with policies(metrics) as cluster:

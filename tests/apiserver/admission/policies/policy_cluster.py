@@ -9,7 +9,7 @@ from typing import Any
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.machinery.telemetry.metrics import Metrics
 from tests.apiserver.cluster import NAMESPACE, Cluster
-from tests.apiserver.in_process_server import Reply, asking
+from tests.apiserver.in_process_server import Reply, in_process_client
 
 CONFIGMAPS = f"{NAMESPACE}/configmaps"
 
@@ -46,7 +46,7 @@ class Policies:
 
 @asynccontextmanager
 async def policies(metrics: Metrics | None = None) -> AsyncIterator[Policies]:
-    async with asking(plugins=default_plugins(metrics=metrics)) as asks:
-        cluster = Cluster(asks)
+    async with in_process_client(plugins=default_plugins(metrics=metrics)) as client:
+        cluster = Cluster(client)
         await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns", "labels": {"team": "a"}}})
         yield Policies(cluster)

@@ -26,7 +26,7 @@ from tests.apiserver.in_process_server import run
     ],
     ids=str,
 )
-def test_what_a_validation_decides(validation: dict[str, Any], code: int, message: str) -> None:
+def test_validation_decides_status_code_and_message(validation: dict[str, Any], code: int, message: str) -> None:
     async def work() -> None:
         async with policies() as cluster:
             await cluster.validate(validation)
@@ -39,7 +39,7 @@ def test_what_a_validation_decides(validation: dict[str, Any], code: int, messag
     run(work())
 
 
-def test_variables_are_evaluated_once_and_can_use_earlier_ones() -> None:
+def test_variables_are_evaluated_lazily_and_can_use_earlier_variables() -> None:
     async def work() -> None:
         async with policies() as cluster:
             variables = [
@@ -54,7 +54,7 @@ def test_variables_are_evaluated_once_and_can_use_earlier_ones() -> None:
     run(work())
 
 
-def test_a_failing_policy_can_be_ignored() -> None:
+def test_evaluation_error_is_ignored_with_failure_policy_ignore() -> None:
     async def work() -> None:
         async with policies() as cluster:
             await cluster.validate({"expression": "object.nothing"}, failurePolicy="Ignore")
@@ -73,7 +73,7 @@ def test_a_binding_can_warn_instead_of_denying() -> None:
     run(work())
 
 
-def test_parameters_are_found_by_name_and_by_label() -> None:
+def test_parameters_are_selected_by_label() -> None:
     async def work() -> None:
         async with policies() as cluster:
             await cluster.create("limit", data={"max": "3"}, metadata={"labels": {"role": "limit"}})
@@ -127,20 +127,24 @@ def test_a_mutating_policy_changes_the_object(patch_type: str, expression: str) 
             field = "applyConfiguration" if patch_type == "ApplyConfiguration" else "jsonPatch"
             mutation = {"patchType": patch_type, field: {"expression": expression}}
             spec = {"mutations": [mutation], "reinvocationPolicy": "Never"}
-            await cluster.add("MutatingAdmissionPolicy", {**spec, "matchConstraints": {"resourceRules": _changes()}})
+            await cluster.add(
+                "MutatingAdmissionPolicy", {**spec, "matchConstraints": {"resourceRules": _create_and_update_rules()}}
+            )
             reply = await cluster.create()
             assert reply.json["metadata"]["labels"] == {"added": "yes"}
 
     run(work())
 
 
-def test_a_mutation_whose_type_does_not_fit_its_field_is_an_error() -> None:
+def test_apply_configuration_with_wrong_object_type_is_rejected() -> None:
     async def work() -> None:
         async with policies() as cluster:
             expression = 'Object{metadata: Object.spec{labels: {"added": "yes"}}}'
             mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
             spec = {"mutations": [mutation], "reinvocationPolicy": "Never"}
-            await cluster.add("MutatingAdmissionPolicy", {**spec, "matchConstraints": {"resourceRules": _changes()}})
+            await cluster.add(
+                "MutatingAdmissionPolicy", {**spec, "matchConstraints": {"resourceRules": _create_and_update_rules()}}
+            )
             reply = await cluster.create()
             assert reply.code == 403
             assert 'unexpected type name "Object.spec", expected "Object.metadata"' in reply.json["message"]
@@ -148,5 +152,5 @@ def test_a_mutation_whose_type_does_not_fit_its_field_is_an_error() -> None:
     run(work())
 
 
-def _changes() -> list[dict[str, Any]]:
+def _create_and_update_rules() -> list[dict[str, Any]]:
     return [{**rule, "operations": ["CREATE", "UPDATE"]} for rule in RULES]

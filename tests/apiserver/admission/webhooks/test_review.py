@@ -1,4 +1,4 @@
-"""What an admission webhook may send back."""
+"""Responses of admission webhooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read(**response: Any) -> WebhookResponse:
 
 
 @pytest.mark.parametrize("value", [5, "text", {"a": 1}, [[1], 5, "kept"], True], ids=repr)
-def test_a_webhook_that_sends_values_of_the_wrong_type(value: Any) -> None:
+def test_response_fields_of_wrong_type_are_ignored(value: Any) -> None:
     response = read(warnings=value, auditAnnotations=value, status=value)
     assert response.warnings == (["kept"] if isinstance(value, list) else [])
     assert all(isinstance(text, str) for text in response.audit_annotations.values())
@@ -30,7 +30,7 @@ def test_a_webhook_that_sends_values_of_the_wrong_type(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [5, "text", {"retryAfterSeconds": "x"}, [[1]], True, None], ids=repr)
 @pytest.mark.parametrize("field", ["code", "message", "reason", "details", "metadata", "status"])
-def test_a_webhook_that_rejects_with_values_of_the_wrong_type(field: str, value: Any) -> None:
+def test_rejection_status_with_fields_of_wrong_type_becomes_valid_error(field: str, value: Any) -> None:
     hook = ValidatingWebhook(name="hook.example.com")
     (webhook,) = compile_webhooks(ValidatingWebhookConfiguration(metadata=ObjectMeta(name="a"), webhooks=[hook]))
     error = rejection_error(webhook, read(status={field: value}))

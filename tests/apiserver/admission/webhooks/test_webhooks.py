@@ -45,7 +45,7 @@ def test_a_rejection_has_the_status_of_the_webhook(tmp_path: Path) -> None:
     run(work())
 
 
-def test_a_mutating_webhook_changes_the_object_and_the_next_one_sees_it(tmp_path: Path) -> None:
+def test_mutating_webhook_sees_the_changes_of_earlier_webhooks(tmp_path: Path) -> None:
     def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
         data = request["object"].get("data", {})
         return json_patch({"op": "add", "path": "/data", "value": {**data, path[1:]: "seen"}})
@@ -64,7 +64,7 @@ def test_a_mutating_webhook_changes_the_object_and_the_next_one_sees_it(tmp_path
     run(work())
 
 
-def test_a_webhook_is_called_again_if_it_asks_for_it_and_a_later_one_changes_the_object(tmp_path: Path) -> None:
+def test_reinvocation_policy_if_needed_calls_webhook_again_after_later_change(tmp_path: Path) -> None:
     def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
         data = request["object"].get("data", {})
         if path == "/second" and "second" not in data:
@@ -107,7 +107,7 @@ def test_a_webhook_is_called_again_if_it_asks_for_it_and_a_later_one_changes_the
     ],
     ids=str,
 )
-def test_which_requests_a_webhook_is_called_for(tmp_path: Path, hook: dict[str, Any], is_called: bool) -> None:
+def test_webhook_is_called_only_for_matching_requests(tmp_path: Path, hook: dict[str, Any], is_called: bool) -> None:
     async def work() -> None:
         async with webhooks(tmp_path, deny) as hooks:
             await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com", **hook})
@@ -116,7 +116,7 @@ def test_which_requests_a_webhook_is_called_for(tmp_path: Path, hook: dict[str, 
     run(work())
 
 
-def test_a_webhook_sees_an_equivalent_version_if_its_rules_name_only_that(tmp_path: Path) -> None:
+def test_object_is_converted_to_the_equivalent_version_of_webhook_rules(tmp_path: Path) -> None:
     async def work() -> None:
         async with webhooks(tmp_path, allow) as hooks:
             rules = [rule("horizontalpodautoscalers", apiGroups=["autoscaling"], apiVersions=["v1"])]
@@ -146,7 +146,9 @@ def test_a_webhook_sees_an_equivalent_version_if_its_rules_name_only_that(tmp_pa
     ],
     ids=str,
 )
-def test_a_webhook_that_fails_prevents_the_request_or_is_ignored(tmp_path: Path, response: Any, message: str) -> None:
+def test_webhook_failure_rejects_request_unless_failure_policy_is_ignore(
+    tmp_path: Path, response: Any, message: str
+) -> None:
     def respond(path: str, request: dict[str, Any]) -> dict[str, Any] | web.Response:
         if isinstance(response, web.Response):
             return web.Response(status=response.status, body=response.body, headers=response.headers)
@@ -169,7 +171,7 @@ def test_a_webhook_that_fails_prevents_the_request_or_is_ignored(tmp_path: Path,
     run(work())
 
 
-def test_a_certificate_of_another_ca_or_name_is_refused(tmp_path: Path) -> None:
+def test_webhook_certificate_of_unknown_ca_is_rejected(tmp_path: Path) -> None:
     async def work() -> None:
         async with webhooks(tmp_path, allow) as hooks:
             hooks.server.bundle = b""
@@ -185,13 +187,13 @@ def test_a_webhook_with_side_effects_is_not_called_in_a_dry_run(tmp_path: Path) 
             await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
             assert (await hooks.create(query="?dryRun=All")).code == 201
             assert hooks.server.requests[0][1]["dryRun"] is True
-            await _give_side_effects(hooks)
+            await _set_side_effects(hooks)
             reply = await hooks.create(query="?dryRun=All")
             expected = 'admission webhook "a.example.com" does not support dry run'
             assert (reply.code, reply.json["message"]) == (400, expected)
 
-    async def _give_side_effects(hooks: Webhooks) -> None:
-        """Store what only an old server accepted."""
+    async def _set_side_effects(hooks: Webhooks) -> None:
+        """Store a value of `sideEffects` that only older servers accepted."""
         store = hooks.cluster.registry.open_store_of(
             "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration"
         )
@@ -244,7 +246,7 @@ def test_a_webhook_may_reject_deletions_and_sees_the_old_object(tmp_path: Path) 
     run(work())
 
 
-def test_a_patch_that_makes_an_object_invalid_is_an_internal_error(tmp_path: Path) -> None:
+def test_webhook_patch_that_cannot_be_applied_is_an_internal_error(tmp_path: Path) -> None:
     def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
         return json_patch({"op": "replace", "path": "/nothing/here", "value": 1})
 
@@ -256,7 +258,7 @@ def test_a_patch_that_makes_an_object_invalid_is_an_internal_error(tmp_path: Pat
     run(work())
 
 
-def test_a_connection_to_a_pod_is_reviewed(tmp_path: Path) -> None:
+def test_connect_request_to_pod_attach_is_reviewed(tmp_path: Path) -> None:
     async def work() -> None:
         async with webhooks(tmp_path, deny) as hooks:
             await hooks.cluster.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
@@ -274,7 +276,7 @@ def test_a_connection_to_a_pod_is_reviewed(tmp_path: Path) -> None:
 
 
 def test_a_review_is_sent_again_if_the_server_has_closed_a_kept_connection(tmp_path: Path) -> None:
-    """Servers close idle connections, maybe just when the next review is sent."""
+    """A server may close an idle connection just when the next review is sent."""
 
     async def work() -> None:
         async with webhooks(tmp_path, allow) as hooks:
@@ -300,7 +302,7 @@ def test_a_server_that_closes_new_connections_fails_the_request(tmp_path: Path) 
     run(work())
 
 
-def test_no_webhook_is_called_after_the_server_has_closed_its_connections(tmp_path: Path) -> None:
+def test_webhook_call_fails_after_shutdown_of_webhook_clients(tmp_path: Path) -> None:
     async def work() -> None:
         async with webhooks(tmp_path, allow) as hooks:
             await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
@@ -315,7 +317,7 @@ def test_no_webhook_is_called_after_the_server_has_closed_its_connections(tmp_pa
     run(work())
 
 
-def test_calls_of_webhooks_are_parts_even_if_they_reject(tmp_path: Path) -> None:
+def test_webhook_calls_are_recorded_as_request_parts_even_on_rejection(tmp_path: Path) -> None:
     def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
         return {"allowed": True} if path == "/good" else deny(path, request)
 

@@ -12,7 +12,7 @@ from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
 from sampan.apiserver.webhooks.client import WebhookClients
 from sampan.machinery.telemetry.metrics import Metrics
 from tests.apiserver.cluster import NAMESPACE, Cluster
-from tests.apiserver.in_process_server import asking
+from tests.apiserver.in_process_server import in_process_client
 from tests.apiserver.webhook_server import Respond, WebhookServer, webhook_server
 
 CONFIGMAPS = f"{NAMESPACE}/configmaps"
@@ -55,10 +55,10 @@ async def webhooks(
     directory: Path, respond: Respond, names: tuple[str, ...] = (), metrics: Metrics | None = None
 ) -> AsyncIterator[Webhooks]:
     plugins = default_plugins(metrics=metrics)
-    async with asking(plugins=plugins) as asks, webhook_server(directory, respond, names) as server:
-        kubelets = Kubelets(registry=asks.registry, access=KubeletAccess())
-        asks.registry.webhooks = clients = WebhookClients(registry=asks.registry, kubelets=kubelets)
-        cluster = Cluster(asks)
+    async with in_process_client(plugins=plugins) as client, webhook_server(directory, respond, names) as server:
+        kubelets = Kubelets(registry=client.registry, access=KubeletAccess())
+        client.registry.webhooks = clients = WebhookClients(registry=client.registry, kubelets=kubelets)
+        cluster = Cluster(client)
         await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns", "labels": {"team": "a"}}})
         try:
             yield Webhooks(cluster, server)

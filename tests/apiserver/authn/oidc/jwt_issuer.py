@@ -1,4 +1,4 @@
-"""An issuer of JWTs that the test serves, and files of --authentication-config."""
+"""An OIDC issuer that tests serve, and configuration files for --authentication-config."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from sampan.apiserver.authn.oidc import JwtIssuer
 from sampan.machinery.clock import VirtualClock
-from tests.apiserver.authn.https_service import Outside
+from tests.apiserver.authn.https_service import HttpsEndpoint
 
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 OTHER = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -17,20 +17,22 @@ CURVE = ec.generate_private_key(ec.SECP256R1())
 
 
 class Issuer:
-    """Serves its document and its keys, counts the questions, and can be down."""
+    """An issuer that serves its discovery document and keys, records the requests, and can be down."""
 
     def __init__(self) -> None:
         self.keys: dict[str, Any] = {"one": RSA}
         self.requests: list[str] = []
         self.is_down = False
-        self.url = self.named = ""
+        self.url = ""
+        self.issuer_in_document = ""
+        """The issuer that the discovery document names, if it is not this one."""
 
     async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
         self.requests.append(request.path)
         if self.is_down:
             return web.Response(status=503)
         if request.path.endswith("/openid-configuration"):
-            return web.json_response({"issuer": self.named or self.url, "jwks_uri": f"{self.url}/keys"})
+            return web.json_response({"issuer": self.issuer_in_document or self.url, "jwks_uri": f"{self.url}/keys"})
         return web.json_response({"keys": [_jwk(name, key) for name, key in self.keys.items()]})
 
     def token(self, clock: VirtualClock, name: str = "one", **more: Any) -> str:
@@ -44,8 +46,8 @@ def _jwk(name: str, key: Any) -> dict[str, Any]:
     return {**algorithm.to_jwk(key.public_key(), as_dict=True), "kid": name, "use": "sig"}
 
 
-def issuer_of(there: Outside, **more: Any) -> JwtIssuer:
-    return JwtIssuer(url=there.url, audiences=("kube",), ca_pem=there.ca, username_prefix="oidc:", **more)
+def issuer_of(endpoint: HttpsEndpoint, **more: Any) -> JwtIssuer:
+    return JwtIssuer(url=endpoint.url, audiences=("kube",), ca_pem=endpoint.ca, username_prefix="oidc:", **more)
 
 
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"

@@ -1,4 +1,4 @@
-"""Tokens of an issuer outside: real JWTs, its document and keys fetched over HTTPS."""
+"""Tokens of an external OIDC issuer: real JWTs, its discovery document and keys fetched over HTTPS."""
 
 import asyncio
 import re
@@ -20,21 +20,21 @@ from sampan.apiserver.config.config_reload import INTERVAL_S, ReloadingFile
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST
 from sampan.machinery.clock import VirtualClock
-from tests.apiserver.authn.https_service import outside
+from tests.apiserver.authn.https_service import https_endpoint
 from tests.apiserver.authn.oidc.jwt_issuer import CURVE, HEAD, JWT, OTHER, RSA, Issuer, issuer_of, write_config
 
 
 def with_issuer(tmp_path: Path, work: Any, **more: Any) -> None:
     async def main() -> None:
         issuer, clock = Issuer(), VirtualClock()
-        async with outside(tmp_path, issuer.respond, wants_certificate=False) as there:
-            issuer.url = there.url
-            await work(issuer, OidcTokens(issuers=[issuer_of(there, **more)], clock=clock), clock)
+        async with https_endpoint(tmp_path, issuer.respond, wants_certificate=False) as endpoint:
+            issuer.url = endpoint.url
+            await work(issuer, OidcTokens(issuers=[issuer_of(endpoint, **more)], clock=clock), clock)
 
     asyncio.run(main())
 
 
-def test_a_token_names_its_user(tmp_path: Path) -> None:
+def test_token_claims_are_mapped_to_user_info(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
         token = issuer.token(clock, groups=["a", "b"], uid="7", jti="j", hd="example.com")
         authenticated = await tokens.authenticate_token(token)
@@ -52,7 +52,7 @@ def test_a_token_names_its_user(tmp_path: Path) -> None:
     with_issuer(tmp_path, work, **claims)
 
 
-def test_a_costly_expression_names_its_user(tmp_path: Path) -> None:
+def test_costly_username_expression_is_evaluated(tmp_path: Path) -> None:
     numbers = str(list(range(200)))
     text = f"{numbers}.all(a, {numbers}.all(b, a + b >= 0)) ? claims.sub : ''"
 
@@ -64,7 +64,7 @@ def test_a_costly_expression_names_its_user(tmp_path: Path) -> None:
     with_issuer(tmp_path, work, expressions=ClaimExpressions(username=claims_environment().compile(text)))
 
 
-def test_a_token_is_valid_in_its_time_and_for_its_audience(tmp_path: Path) -> None:
+def test_token_with_invalid_time_or_audience_is_rejected(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
         token = issuer.token(clock)
         assert await tokens.authenticate_token(token) is not None
@@ -79,7 +79,7 @@ def test_a_token_is_valid_in_its_time_and_for_its_audience(tmp_path: Path) -> No
     with_issuer(tmp_path, work)
 
 
-def test_new_keys_of_an_issuer_are_fetched(tmp_path: Path) -> None:
+def test_keys_are_fetched_again_for_an_unknown_key_id(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
         assert await tokens.authenticate_token(issuer.token(clock)) is not None
         issuer.keys = {"two": OTHER, "curve": CURVE}
@@ -92,12 +92,12 @@ def test_new_keys_of_an_issuer_are_fetched(tmp_path: Path) -> None:
         issuer.keys["two"] = RSA
         with pytest.raises(TokenError, match="failed to verify"):
             await tokens.authenticate_token(issuer.token(clock, "two", sub="forged"))
-        assert issuer.requests.count("/keys") == 2, "a name that is known is not asked for again"
+        assert issuer.requests.count("/keys") == 2, "keys are not fetched again for a known key ID"
 
     with_issuer(tmp_path, work)
 
 
-def test_an_issuer_that_is_down_is_asked_ever_less_often(tmp_path: Path) -> None:
+def test_requests_to_an_unavailable_issuer_back_off(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
         issuer.is_down = True
         for _ in range(60):
@@ -111,21 +111,21 @@ def test_an_issuer_that_is_down_is_asked_ever_less_often(tmp_path: Path) -> None
         assert await tokens.authenticate_token(token) is not None
         issuer.is_down = True
         await clock.advance(20)
-        assert await tokens.authenticate_token(issuer.token(clock, sub="ben")) is not None, "known keys go on"
+        assert await tokens.authenticate_token(issuer.token(clock, sub="ben")) is not None, "known keys stay valid"
 
     with_issuer(tmp_path, work)
 
 
-def test_a_document_of_another_issuer_is_not_believed(tmp_path: Path) -> None:
+def test_discovery_document_of_another_issuer_is_rejected(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
-        issuer.named = "https://other"
+        issuer.issuer_in_document = "https://other"
         with pytest.raises(TokenError, match="not initialized"):
             await tokens.authenticate_token(issuer.token(clock))
 
     with_issuer(tmp_path, work)
 
 
-def test_algorithms_that_are_not_wanted(tmp_path: Path) -> None:
+def test_tokens_with_disallowed_signing_algorithms_are_not_accepted(tmp_path: Path) -> None:
     async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
         issuer.keys["curve"] = CURVE
         with pytest.raises(TokenError, match="unsupported algorithm"):
@@ -145,7 +145,7 @@ def test_algorithms_that_are_not_wanted(tmp_path: Path) -> None:
         ({"email": "a@b", "groups": [1]}, "groups"),
     ],
 )
-def test_claims_that_name_nobody(claims: dict[str, Any], fault: str) -> None:
+def test_invalid_username_and_groups_claims_are_rejected(claims: dict[str, Any], fault: str) -> None:
     issuer = JwtIssuer(url="https://i", audiences=("a",), username_claim="email", groups_claim="groups")
     with pytest.raises(TokenError, match=fault):
         claims_of.user_of(claims, issuer, UNLIMITED_COST)
@@ -154,7 +154,7 @@ def test_claims_that_name_nobody(claims: dict[str, Any], fault: str) -> None:
 @given(
     st.dictionaries(st.sampled_from(["sub", "groups", "uid", "exp", "nbf", "aud", "jti", "hd"]), st.from_type(object))
 )
-def test_no_claims_break_it(claims: dict[str, Any]) -> None:
+def test_arbitrary_claims_raise_only_token_errors(claims: dict[str, Any]) -> None:
     issuer = JwtIssuer(url="https://i", audiences=("a",), groups_claim="groups", uid_claim="uid", required={"hd": "x"})
     try:
         claims_of.check(claims, issuer, 1.0)
@@ -200,7 +200,7 @@ def test_invalid_authentication_configuration_files_are_rejected(tmp_path: Path,
         read_authentication(write_config(tmp_path, text), ["https://own"])
 
 
-async def test_a_file_is_followed(tmp_path: Path) -> None:
+async def test_changed_authentication_configuration_file_is_reloaded(tmp_path: Path) -> None:
     clock, file = VirtualClock(), write_config(tmp_path, HEAD)
     counts: list[int] = []
     reloading = ReloadingFile(
@@ -220,7 +220,7 @@ async def test_a_file_is_followed(tmp_path: Path) -> None:
         await clock.advance(INTERVAL_S)
         file.unlink()
         await clock.advance(INTERVAL_S)
-        assert counts == [1], "what cannot be used changes nothing"
+        assert counts == [1], "an invalid or missing file changes nothing"
         file.write_text(HEAD)
         await clock.advance(INTERVAL_S)
         assert counts == [1, 0]

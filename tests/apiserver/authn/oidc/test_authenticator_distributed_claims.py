@@ -1,4 +1,4 @@
-"""Groups that a token does not have but says where they are."""
+"""Distributed claims: groups that a token does not contain, but for which it names an endpoint."""
 
 import asyncio
 from pathlib import Path
@@ -11,72 +11,72 @@ from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.oidc import OidcTokens
 from sampan.apiserver.authn.oidc.authenticator import source_of
 from sampan.machinery.clock import VirtualClock
-from tests.apiserver.authn.https_service import outside
+from tests.apiserver.authn.https_service import https_endpoint
 from tests.apiserver.authn.oidc.jwt_issuer import Issuer, issuer_of
 
-NAMES = {"groups": "there", "other": "x"}
+CLAIM_NAMES = {"groups": "provider", "other": "x"}
 
 
-class Keeper(Issuer):
-    """Keeps groups for those who show the right token."""
+class ClaimsProvider(Issuer):
+    """An issuer that also serves distributed claims to clients with the right access token."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.kept: dict[str, Any] = {"groups": ["a", "b"]}
+        self.claims: dict[str, Any] = {"groups": ["a", "b"]}
         self.clock = VirtualClock()
 
     async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path != "/groups":
             return await super().respond(request)
         self.requests.append(request.headers.get("Authorization", ""))
-        if request.headers.get("Authorization") != "Bearer door":
+        if request.headers.get("Authorization") != "Bearer right-token":
             return web.Response(status=403)
-        return web.Response(text=self.token(self.clock, **self.kept))
+        return web.Response(text=self.token(self.clock, **self.claims))
 
-    def pointing(self, **source: str) -> str:
-        """A token without groups."""
-        there = {"endpoint": f"{self.url}/groups", "access_token": "door", **source}
-        return self.token(self.clock, _claim_names=NAMES, _claim_sources={"there": there})
+    def token_with_claim_source(self, **source: str) -> str:
+        """Return a token without groups that names the endpoint of this provider as their source."""
+        claim_source = {"endpoint": f"{self.url}/groups", "access_token": "right-token", **source}
+        return self.token(self.clock, _claim_names=CLAIM_NAMES, _claim_sources={"provider": claim_source})
 
 
-def with_keeper(tmp_path: Path, work: Any) -> None:
+def with_claims_provider(tmp_path: Path, work: Any) -> None:
     async def main() -> None:
-        keeper = Keeper()
-        async with outside(tmp_path, keeper.respond, wants_certificate=False) as there:
-            keeper.url = there.url
-            issuer = issuer_of(there, groups_claim="groups", groups_prefix="g:")
-            await work(keeper, OidcTokens(issuers=[issuer], clock=keeper.clock))
+        provider = ClaimsProvider()
+        async with https_endpoint(tmp_path, provider.respond, wants_certificate=False) as endpoint:
+            provider.url = endpoint.url
+            issuer = issuer_of(endpoint, groups_claim="groups", groups_prefix="g:")
+            await work(provider, OidcTokens(issuers=[issuer], clock=provider.clock))
 
     asyncio.run(main())
 
 
-def test_distributed_groups_are_fetched(tmp_path: Path) -> None:
-    async def work(keeper: Keeper, tokens: OidcTokens) -> None:
-        token = keeper.pointing()
+def test_distributed_groups_are_fetched_and_cached(tmp_path: Path) -> None:
+    async def work(provider: ClaimsProvider, tokens: OidcTokens) -> None:
+        token = provider.token_with_claim_source()
         for _ in range(2):
             authenticated = await tokens.authenticate_token(token)
             assert authenticated is not None
             assert authenticated.user.groups == ("g:a", "g:b", "system:authenticated")
-        assert keeper.requests.count("Bearer door") == 1, "what a token said is kept"
+        assert provider.requests.count("Bearer right-token") == 1, "the distributed claims of a token are cached"
 
-    with_keeper(tmp_path, work)
+    with_claims_provider(tmp_path, work)
 
 
-def test_those_in_the_token_go_first(tmp_path: Path) -> None:
-    async def work(keeper: Keeper, tokens: OidcTokens) -> None:
-        token = keeper.token(keeper.clock, groups=["own"], _claim_names=NAMES, _claim_sources={})
+def test_groups_in_the_token_take_precedence_over_distributed_groups(tmp_path: Path) -> None:
+    async def work(provider: ClaimsProvider, tokens: OidcTokens) -> None:
+        token = provider.token(provider.clock, groups=["own"], _claim_names=CLAIM_NAMES, _claim_sources={})
         authenticated = await tokens.authenticate_token(token)
         assert authenticated is not None
         assert authenticated.user.groups == ("g:own", "system:authenticated")
-        assert "Bearer door" not in keeper.requests
+        assert "Bearer right-token" not in provider.requests
 
-    with_keeper(tmp_path, work)
+    with_claims_provider(tmp_path, work)
 
 
 @pytest.mark.parametrize(
-    ("source", "kept", "fault"),
+    ("source", "claims", "fault"),
     [
-        ({"access_token": "window"}, {}, 'while getting distributed claim "groups": '),
+        ({"access_token": "wrong-token"}, {}, 'while getting distributed claim "groups": '),
         ({}, {"other": 1}, "did not contain claim: groups"),
         ({}, {"groups": ["a"], "aud": "else"}, "expected audience"),
         ({}, {"groups": ["a"], "exp": 1}, "token is expired"),
@@ -84,26 +84,28 @@ def test_those_in_the_token_go_first(tmp_path: Path) -> None:
         ({}, {"groups": ["a"], "iss": "https://127.0.0.1:1"}, "not initialized"),
     ],
 )
-def test_what_is_not_believed(tmp_path: Path, source: dict[str, str], kept: dict[str, Any], fault: str) -> None:
-    async def work(keeper: Keeper, tokens: OidcTokens) -> None:
-        keeper.kept = kept
+def test_invalid_distributed_claims_are_rejected(
+    tmp_path: Path, source: dict[str, str], claims: dict[str, Any], fault: str
+) -> None:
+    async def work(provider: ClaimsProvider, tokens: OidcTokens) -> None:
+        provider.claims = claims
         with pytest.raises(TokenError, match="oidc: could not expand distributed claims") as refused:
-            await tokens.authenticate_token(keeper.pointing(**source))
+            await tokens.authenticate_token(provider.token_with_claim_source(**source))
         assert fault in str(refused.value)
 
-    with_keeper(tmp_path, work)
+    with_claims_provider(tmp_path, work)
 
 
 @pytest.mark.parametrize(
     ("claims", "fault"),
     [
         ({"_claim_names": 1}, "error parsing distributed claim names"),
-        ({"_claim_names": NAMES}, "no claim sources"),
-        ({"_claim_names": NAMES, "_claim_sources": []}, "could not parse claim sources"),
-        ({"_claim_names": NAMES, "_claim_sources": {}}, "contained a source there missing"),
+        ({"_claim_names": CLAIM_NAMES}, "no claim sources"),
+        ({"_claim_names": CLAIM_NAMES, "_claim_sources": []}, "could not parse claim sources"),
+        ({"_claim_names": CLAIM_NAMES, "_claim_sources": {}}, "contained a source provider missing"),
     ],
 )
-def test_tokens_that_point_nowhere(claims: dict[str, Any], fault: str) -> None:
+def test_invalid_claim_sources_are_rejected(claims: dict[str, Any], fault: str) -> None:
     with pytest.raises(TokenError, match=fault):
         source_of(claims, "groups")
 
@@ -113,8 +115,8 @@ def test_tokens_that_point_nowhere(claims: dict[str, Any], fault: str) -> None:
     [
         {},
         {"_claim_names": {"other": "x"}, "_claim_sources": {}},
-        {"_claim_names": NAMES, "_claim_sources": {"there": {"JWT": "aggregated"}}},
+        {"_claim_names": CLAIM_NAMES, "_claim_sources": {"provider": {"JWT": "aggregated"}}},
     ],
 )
-def test_tokens_that_do_not_point(claims: dict[str, Any]) -> None:
+def test_token_without_distributed_groups_has_no_claim_source(claims: dict[str, Any]) -> None:
     assert source_of(claims, "groups") is None

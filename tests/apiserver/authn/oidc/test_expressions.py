@@ -1,4 +1,4 @@
-"""Expressions in the file of --authentication-config: who is named by them, who is refused, and what a file may say."""
+"""CEL expressions in authentication configuration files: mapping and validation of claims, and their validation."""
 
 import re
 from pathlib import Path
@@ -42,12 +42,12 @@ def config(directory: Path, *, rules: list[Any] | None = None, users: list[Any] 
     return write_config(directory, yaml.safe_dump(msgspec.to_builtins(kind)))
 
 
-def issuer(directory: Path, **more: Any) -> JwtIssuer:
-    (issuer,) = read_authentication(config(directory, **more)).issuers
+def issuer(directory: Path, **options: Any) -> JwtIssuer:
+    (issuer,) = read_authentication(config(directory, **options)).issuers
     return issuer
 
 
-def test_a_user_made_of_expressions(tmp_path: Path) -> None:
+def test_expressions_map_claims_to_user_info(tmp_path: Path) -> None:
     configured = issuer(
         tmp_path,
         username={"expression": '"oidc:" + claims.sub'},
@@ -75,7 +75,7 @@ def test_a_user_made_of_expressions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "fault"),
+    ("options", "fault"),
     [
         (
             {"username": {"expression": "claims.nobody"}},
@@ -115,14 +115,14 @@ def test_a_user_made_of_expressions(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_whom_expressions_refuse(tmp_path: Path, more: dict[str, Any], fault: str) -> None:
-    new_issuer = issuer(tmp_path, **more)
+def test_tokens_that_fail_expressions_are_rejected(tmp_path: Path, options: dict[str, Any], fault: str) -> None:
+    new_issuer = issuer(tmp_path, **options)
     with pytest.raises(TokenError, match=re.escape(fault)):
         claims_of.user_of(CLAIMS, new_issuer, UNLIMITED_COST)
 
 
 @pytest.mark.parametrize(
-    ("more", "fault"),
+    ("options", "fault"),
     [
         (
             {"rules": [{"expression": "claims.foo"}]},
@@ -173,17 +173,19 @@ def test_whom_expressions_refuse(tmp_path: Path, more: dict[str, Any], fault: st
         ({"extra": [{"key": "example.com/a"}]}, "claimMappings.extra[0].valueExpression: Required value"),
     ],
 )
-def test_expressions_that_a_file_may_not_have(tmp_path: Path, more: dict[str, Any], fault: str) -> None:
+def test_invalid_expressions_in_the_configuration_file_are_rejected(
+    tmp_path: Path, options: dict[str, Any], fault: str
+) -> None:
     with pytest.raises(ConfigFileError, match=re.escape(fault)):
-        issuer(tmp_path, **more)
+        issuer(tmp_path, **options)
 
 
-def test_email_is_believed_where_its_verification_is_looked_at(tmp_path: Path) -> None:
-    for more in (
+def test_email_claim_is_accepted_if_email_verified_is_checked(tmp_path: Path) -> None:
+    for options in (
         {"username": {"expression": "claims.?email_verified.orValue(false) ? claims.email : claims.sub"}},
         {"username": {"expression": "claims.email"}, "rules": [{"expression": "claims.email_verified == true"}]},
     ):
-        new_issuer = issuer(tmp_path, **more)
+        new_issuer = issuer(tmp_path, **options)
         assert (
             claims_of.user_of({**CLAIMS, "email": "a@b", "email_verified": True}, new_issuer, UNLIMITED_COST).name
             == "a@b"

@@ -1,4 +1,4 @@
-"""What rules allow, to whom, and how it is told."""
+"""The RBAC authorizer: rules, bindings, and the reasons of decisions."""
 
 import pytest
 from hypothesis import given
@@ -8,15 +8,15 @@ from sampan.api.types.rbac_v1 import PolicyRule
 from sampan.apiserver.authz import Attributes, AuthzDecision
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from sampan.apiserver.request.call import UserInfo
-from tests.apiserver.authz.rbac_objects import ANN, asked_path, attributes_of, binding, index_of, role, rule
+from tests.apiserver.authz.rbac_objects import ANN, attributes_of, binding, index_of, path_attributes, role, rule
 
 
-def is_allowed(index: RbacIndex, question: Attributes) -> bool:
-    return RbacAuthorizer(index=index).authorize(question).decision is AuthzDecision.ALLOW
+def is_allowed(index: RbacIndex, attributes: Attributes) -> bool:
+    return RbacAuthorizer(index=index).authorize(attributes).decision is AuthzDecision.ALLOW
 
 
 @pytest.mark.parametrize(
-    ("given_rule", "question", "expected"),
+    ("given_rule", "attributes", "expected"),
     [
         (rule("get", "pods"), attributes_of("get", "pods"), True),
         (rule("get", "pods"), attributes_of("list", "pods"), False),
@@ -32,17 +32,17 @@ def is_allowed(index: RbacIndex, question: Attributes) -> bool:
         (rule("get", "pods", names="a b"), attributes_of("get", "pods", name="b"), True),
         (rule("get", "pods", names="a b"), attributes_of("get", "pods", name="c"), False),
         (rule("get", "pods", names="a b"), attributes_of("get", "pods"), False),
-        (rule("get", urls="/logs/*"), asked_path("get", "/logs/a/b"), True),
-        (rule("get", urls="/logs/*"), asked_path("get", "/logs"), False),
-        (rule("get", urls="/version"), asked_path("get", "/version"), True),
-        (rule("get", urls="/version"), asked_path("post", "/version"), False),
-        (rule("get", urls="*"), asked_path("get", "/anything"), True),
-        (rule("get", "*"), asked_path("get", "/version"), False),
+        (rule("get", urls="/logs/*"), path_attributes("get", "/logs/a/b"), True),
+        (rule("get", urls="/logs/*"), path_attributes("get", "/logs"), False),
+        (rule("get", urls="/version"), path_attributes("get", "/version"), True),
+        (rule("get", urls="/version"), path_attributes("post", "/version"), False),
+        (rule("get", urls="*"), path_attributes("get", "/anything"), True),
+        (rule("get", "*"), path_attributes("get", "/version"), False),
     ],
 )
-def test_a_rule_allows(given_rule: PolicyRule, question: Attributes, expected: bool) -> None:
+def test_rule_allows_matching_requests(given_rule: PolicyRule, attributes: Attributes, expected: bool) -> None:
     index = index_of(role("r", given_rule), binding("b", "r", "User ann"))
-    assert is_allowed(index, question) is expected
+    assert is_allowed(index, attributes) is expected
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_a_rule_allows(given_rule: PolicyRule, question: Attributes, expected: b
         ("ServiceAccount other/robot", UserInfo("system:serviceaccount:ns:robot"), False),
     ],
 )
-def test_a_binding_in_a_namespace_is_for_its_subjects_there_alone(subject: str, user: UserInfo, expected: bool) -> None:
+def test_role_binding_grants_only_its_subjects_in_its_namespace(subject: str, user: UserInfo, expected: bool) -> None:
     index = index_of(role("r", rule("get", "pods")), binding("b", "r", subject, namespace="here"))
     assert is_allowed(index, attributes_of("get", "pods", user, namespace="here")) is expected
     assert not is_allowed(index, attributes_of("get", "pods", user, namespace="there"))
     assert not is_allowed(index, attributes_of("get", "pods", user))
 
 
-def test_roles_of_a_namespace_are_not_those_of_the_cluster() -> None:
+def test_role_and_cluster_role_of_the_same_name_are_distinct() -> None:
     index = index_of(
         role("r", rule("get", "pods")),
         role("r", rule("list", "pods"), namespace="ns"),
@@ -92,7 +92,7 @@ def test_a_missing_role_is_reported() -> None:
 _MISSING = (("clusterrole", "gone"), ("role", "lost"))
 
 
-def test_changes_count_at_once() -> None:
+def test_index_changes_take_effect_at_once() -> None:
     index = index_of(role("r", rule("get", "pods")), binding("b", "r", "User ann"))
     assert is_allowed(index, attributes_of("get", "pods"))
     index.put(role("r", rule("list", "pods")))
@@ -104,7 +104,7 @@ def test_changes_count_at_once() -> None:
     assert not is_allowed(index, attributes_of("list", "pods", UserInfo("ben")))
 
 
-def test_what_is_not_there_any_more_is_dropped_when_all_is_read_again() -> None:
+def test_replace_removes_deleted_bindings_from_the_index() -> None:
     kept, gone = binding("kept", "r", "User ann"), binding("gone", "r", "User ben")
     index = index_of(role("r", rule("get", "pods")), kept, gone, binding("b", "r", "User cy", namespace="ns"))
     index.replace("ClusterRoleBinding", [kept])
@@ -124,18 +124,22 @@ _rules = st.builds(
 
 
 @given(st.lists(_rules, max_size=4), st.tuples(*[st.sampled_from("ab")] * 4), st.booleans())
-def test_the_index_decides_as_the_definition_does(rules: list[PolicyRule], words: tuple[str, ...], sub: bool) -> None:
+def test_index_agrees_with_direct_evaluation_of_rules(
+    rules: list[PolicyRule], words: tuple[str, ...], sub: bool
+) -> None:
     verb, group, resource, name = words
-    question = attributes_of(verb, f"{resource}/x" if sub else resource, group=group, name=name)
+    attributes = attributes_of(verb, f"{resource}/x" if sub else resource, group=group, name=name)
     index = index_of(role("r", *rules), binding("b", "r", "User ann"))
-    assert is_allowed(index, question) is any(_allows(rule, question) for rule in rules)
+    assert is_allowed(index, attributes) is any(_allows(rule, attributes) for rule in rules)
 
 
-def _allows(rule: PolicyRule, question: Attributes) -> bool:
-    resources = {"*", question.whole_resource} | ({f"*/{question.subresource}"} if question.subresource else set())
+def _allows(rule: PolicyRule, attributes: Attributes) -> bool:
+    resources = {"*", attributes.whole_resource} | (
+        {f"*/{attributes.subresource}"} if attributes.subresource else set()
+    )
     return (
-        bool({"*", question.verb} & set(rule.verbs or ()))
-        and bool({"*", question.group} & set(rule.apiGroups))
+        bool({"*", attributes.verb} & set(rule.verbs or ()))
+        and bool({"*", attributes.group} & set(rule.apiGroups))
         and bool(resources & set(rule.resources))
-        and (not rule.resourceNames or question.name in rule.resourceNames)
+        and (not rule.resourceNames or attributes.name in rule.resourceNames)
     )

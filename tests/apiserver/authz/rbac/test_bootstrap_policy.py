@@ -1,4 +1,4 @@
-"""The roles that every cluster has, and how a cluster comes to have them."""
+"""The default roles and bindings of a cluster, and their reconciliation."""
 
 from typing import Any
 
@@ -8,48 +8,48 @@ from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from sampan.apiserver.authz.rbac.bootstrap_policy import AUTO_UPDATE, default_objects, plan_changes
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.copies import copy_of
-from tests.apiserver.authz.rbac_objects import asked_path, attributes_of, index_of, rule
+from tests.apiserver.authz.rbac_objects import attributes_of, index_of, path_attributes, rule
 
-USUAL = tuple(default_objects())
+DEFAULTS = tuple(default_objects())
 
 
-def changed(kind: str, name: str) -> tuple[RbacIndex, Any]:
-    """An index of the usual objects, one of which may be changed before it is put again."""
-    index = index_of(*USUAL)
+def index_and_copy(kind: str, name: str) -> tuple[RbacIndex, Any]:
+    """Return an index of the default objects and a copy of one of them, to be changed and put again."""
+    index = index_of(*DEFAULTS)
     role: Any = index.get(kind, "", name)
     return index, copy_of(role)
 
 
-def test_a_new_cluster_gets_all() -> None:
-    assert plan_changes(RbacIndex()).create == list(USUAL)
+def test_all_default_objects_are_created_in_a_new_cluster() -> None:
+    assert plan_changes(RbacIndex()).create == list(DEFAULTS)
 
 
-def test_a_cluster_that_has_all_gets_nothing() -> None:
-    changes = plan_changes(index_of(*USUAL))
+def test_nothing_changes_if_all_default_objects_exist() -> None:
+    changes = plan_changes(index_of(*DEFAULTS))
     assert (changes.create, changes.update, changes.recreate) == ([], [], [])
 
 
-def test_rules_that_were_taken_away_come_back_and_those_that_were_added_stay() -> None:
-    index, role = changed("ClusterRole", "system:discovery")
-    rules, own = role.rules, rule("get", urls="/mine")
-    role.rules = [own]
+def test_removed_default_rules_are_restored_and_added_rules_are_kept() -> None:
+    index, role = index_and_copy("ClusterRole", "system:discovery")
+    rules, added = role.rules, rule("get", urls="/mine")
+    role.rules = [added]
     index.put(role)
     (update,) = plan_changes(index).update
-    assert update.rules[0] == own
+    assert update.rules[0] == added
     index.put(update)
     assert plan_changes(index).update == []
     assert {url for rule in update.rules for url in rule.nonResourceURLs} >= set(rules[0].nonResourceURLs)
 
 
-def test_a_role_that_says_so_is_left_alone() -> None:
-    index, role = changed("ClusterRole", "system:discovery")
+def test_role_with_autoupdate_false_is_not_changed() -> None:
+    index, role = index_and_copy("ClusterRole", "system:discovery")
     role.rules, role.metadata.annotations = [], {AUTO_UPDATE: "false"}
     index.put(role)
     assert plan_changes(index).update == []
 
 
-def test_subjects_come_back() -> None:
-    index, binding = changed("ClusterRoleBinding", "system:discovery")
+def test_removed_default_subjects_are_restored() -> None:
+    index, binding = index_and_copy("ClusterRoleBinding", "system:discovery")
     ann = Subject(kind="User", apiGroup="rbac.authorization.k8s.io", name="ann")
     binding.subjects = [ann]
     index.put(binding)
@@ -57,27 +57,27 @@ def test_subjects_come_back() -> None:
     assert [subject.name for subject in update.subjects] == ["ann", "system:authenticated"]
 
 
-def test_a_binding_to_another_role_is_made_anew() -> None:
-    index, binding = changed("ClusterRoleBinding", "system:discovery")
+def test_binding_with_another_role_ref_is_recreated() -> None:
+    index, binding = index_and_copy("ClusterRoleBinding", "system:discovery")
     binding.roleRef.name = "cluster-admin"
     index.put(binding)
-    (again,) = plan_changes(index).recreate
-    assert again.roleRef.name == "system:discovery"
+    (recreated,) = plan_changes(index).recreate
+    assert recreated.roleRef.name == "system:discovery"
 
 
-def test_what_users_may_do_on_a_new_cluster() -> None:
-    authorizer = RbacAuthorizer(index=index_of(*USUAL))
+def test_permissions_of_the_default_roles() -> None:
+    authorizer = RbacAuthorizer(index=index_of(*DEFAULTS))
     anonymous = UserInfo("system:anonymous", groups=("system:unauthenticated",))
     scheduler = UserInfo("system:kube-scheduler", groups=("system:authenticated",))
     table = [
-        (asked_path("get", "/version", anonymous), True),
-        (asked_path("get", "/apis/apps/v1", anonymous), False),
-        (asked_path("get", "/apis/apps/v1"), True),
-        (asked_path("get", "/metrics"), False),
+        (path_attributes("get", "/version", anonymous), True),
+        (path_attributes("get", "/apis/apps/v1", anonymous), False),
+        (path_attributes("get", "/apis/apps/v1"), True),
+        (path_attributes("get", "/metrics"), False),
         (attributes_of("create", "selfsubjectaccessreviews", group="authorization.k8s.io"), True),
         (attributes_of("create", "subjectaccessreviews", group="authorization.k8s.io"), False),
         (attributes_of("create", "pods/binding", scheduler, namespace="ns"), True),
         (attributes_of("get", "secrets", scheduler, namespace="ns"), False),
     ]
-    for question, expected in table:
-        assert (authorizer.authorize(question).decision is AuthzDecision.ALLOW) is expected, question
+    for attributes, expected in table:
+        assert (authorizer.authorize(attributes).decision is AuthzDecision.ALLOW) is expected, attributes

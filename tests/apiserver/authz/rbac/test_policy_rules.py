@@ -1,4 +1,4 @@
-"""Which rules hold others, and how what is missing is told."""
+"""Which RBAC rules cover other rules, and descriptions of the rules that are not covered."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -15,7 +15,7 @@ from tests.apiserver.authz.rbac_objects import rule
 
 
 @pytest.mark.parametrize(
-    ("held", "requested", "lacking"),
+    ("held", "requested", "descriptions"),
     [
         ([rule("get list", "pods")], rule("get", "pods"), []),
         ([rule("get", "pods")], rule("get list", "pods"), ['{APIGroups:[""], Resources:["pods"], Verbs:["list"]}']),
@@ -47,15 +47,13 @@ from tests.apiserver.authz.rbac_objects import rule
         ),
     ],
 )
-def test_rules_that_are_not_covered_are_described(
-    held: list[PolicyRule], requested: PolicyRule, lacking: list[str]
-) -> None:
+def test_uncovered_rules_are_described(held: list[PolicyRule], requested: PolicyRule, descriptions: list[str]) -> None:
     uncovered = policy_rules.uncovered_rules(held, [requested])
     assert uncovered.is_complete
-    assert [policy_rules.described(part) for part in uncovered.rules] == lacking
+    assert [policy_rules.described(part) for part in uncovered.rules] == descriptions
 
 
-# -- the same as taking the wanted rules apart, atom by atom ---------------------------------------------------------
+# -- the oracle: evaluation of every atom of the requested rules -----------------------------------------------------
 
 
 def _atoms(requested: PolicyRule) -> Iterator[PolicyRule]:
@@ -66,32 +64,36 @@ def _atoms(requested: PolicyRule) -> Iterator[PolicyRule]:
         yield PolicyRule(verbs=[verb], nonResourceURLs=[url])
 
 
-def _holds(own: PolicyRule, atom: PolicyRule) -> bool:
+def _covers(held_rule: PolicyRule, atom: PolicyRule) -> bool:
     def has(words: Sequence[str], word: str) -> bool:
         return "*" in words or word in words
 
-    if not has(own.verbs or (), (atom.verbs or [""])[0]):
+    if not has(held_rule.verbs or (), (atom.verbs or [""])[0]):
         return False
     if atom.nonResourceURLs:
         url = atom.nonResourceURLs[0]
         return any(
-            url == held or (held.endswith("*") and url.startswith(held.rstrip("*"))) for held in own.nonResourceURLs
+            url == held or (held.endswith("*") and url.startswith(held.rstrip("*")))
+            for held in held_rule.nonResourceURLs
         )
     resource = atom.resources[0]
     of_all = "*/" + resource.partition("/")[2] if "/" in resource else resource
     return (
-        has(own.apiGroups, atom.apiGroups[0])
-        and (has(own.resources, resource) or of_all in own.resources)
-        and (not own.resourceNames or (bool(atom.resourceNames) and atom.resourceNames[0] in own.resourceNames))
+        has(held_rule.apiGroups, atom.apiGroups[0])
+        and (has(held_rule.resources, resource) or of_all in held_rule.resources)
+        and (
+            not held_rule.resourceNames
+            or (bool(atom.resourceNames) and atom.resourceNames[0] in held_rule.resourceNames)
+        )
     )
 
 
 def _uncovered_atoms(held: list[PolicyRule], requested: list[PolicyRule]) -> set[str]:
-    """As the real server does it: all atoms, then those that differ in their verbs put together."""
+    """Expand all atoms and merge those that differ only in their verbs, as kube-apiserver does."""
     urls: list[PolicyRule] = []
     rules: dict[tuple[str, ...], PolicyRule] = {}
-    for atom in (atom for want in requested for atom in _atoms(want)):
-        if any(_holds(own, atom) for own in held):
+    for atom in (atom for requested_rule in requested for atom in _atoms(requested_rule)):
+        if any(_covers(held_rule, atom) for held_rule in held):
             continue
         if atom.nonResourceURLs:
             urls.append(atom)
@@ -121,15 +123,17 @@ _RULES = st.lists(st.one_of(_RESOURCE_RULES, _RESOURCE_RULES, _URL_RULES), max_s
 
 @given(_RULES, _RULES)
 @settings(max_examples=500)
-def test_the_same_is_missing_as_atom_by_atom(held: list[PolicyRule], requested: list[PolicyRule]) -> None:
+def test_uncovered_rules_agree_with_atom_by_atom_evaluation(
+    held: list[PolicyRule], requested: list[PolicyRule]
+) -> None:
     uncovered = policy_rules.uncovered_rules(held, requested)
     assert {policy_rules.described(part) for part in uncovered.rules} == _uncovered_atoms(held, requested)
 
 
-# -- rules that are made to be expensive -----------------------------------------------------------------------------
+# -- rules that are expensive to compare -----------------------------------------------------------------------------
 
 
-def test_a_rule_that_names_billions_of_atoms_costs_what_its_words_cost() -> None:
+def test_rule_with_billions_of_atoms_is_compared_without_expansion() -> None:
     words = [f"w{number}" for number in range(2000)]
     requested = PolicyRule(verbs=words, apiGroups=words, resources=words, resourceNames=words)
     assert not policy_rules.uncovered_rules([PolicyRule(verbs=["*"], apiGroups=["*"], resources=["*"])], [requested])
@@ -138,8 +142,8 @@ def test_a_rule_that_names_billions_of_atoms_costs_what_its_words_cost() -> None
     assert sum(len(policy_rules.described(part)) for part in uncovered.rules) < 2 * limits.MISSING_RULES_CHARACTERS
 
 
-def test_rules_made_to_be_compared_in_every_way_are_refused() -> None:
-    """No held rule covers a whole dimension, and each word is held by other rules than the next."""
+def test_too_complex_comparison_of_rules_is_rejected() -> None:
+    """No held rule covers a whole dimension, and each word is covered by a different subset of the rules."""
     random = Random(1)
     words = [f"w{number}" for number in range(60)]
 

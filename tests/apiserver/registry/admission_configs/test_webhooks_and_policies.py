@@ -1,4 +1,4 @@
-"""Webhook configurations and admission policies as objects: what the recordings do not show."""
+"""Validation and tables of webhook configurations and admission policies, beyond the golden replay."""
 
 from typing import Any
 
@@ -140,13 +140,13 @@ def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[st
     assert errors_of_new(path, value) == faults
 
 
-def test_conditions_that_were_there_are_not_looked_at_again() -> None:
-    bad = [{"name": "", "expression": ""}]
+def test_changed_match_conditions_are_validated_on_update() -> None:
+    invalid_conditions = [{"name": "", "expression": ""}]
     assert errors_of_change(HOOKS, hook(), {"metadata": {"labels": {"l": "m"}}}) == []
-    assert len(errors_of_change(HOOKS, hook(), {"webhooks": [{**HOOK, "matchConditions": bad}]})) == 2
+    assert len(errors_of_change(HOOKS, hook(), {"webhooks": [{**HOOK, "matchConditions": invalid_conditions}]})) == 2
 
 
-def test_the_status_of_a_policy() -> None:
+def test_expression_warnings_in_policy_status_are_validated() -> None:
     value = named(spec=GOOD[GROUP, "ValidatingAdmissionPolicy"]["spec"])
     status = {"status": {"typeChecking": {"expressionWarnings": [{"fieldRef": " ", "warning": ""}]}}}
     at = "status.typeChecking.expressionWarnings[0]"
@@ -156,7 +156,7 @@ def test_the_status_of_a_policy() -> None:
     ]
 
 
-def test_tables() -> None:
+def test_table_columns() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(HOOKS, hook())
         assert (await cluster.cells(HOOKS))[0][:2] == ["a", 1]

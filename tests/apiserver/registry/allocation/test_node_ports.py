@@ -1,4 +1,4 @@
-"""The record of node ports."""
+"""The bitmap in which allocated node ports are stored."""
 
 import base64
 import json
@@ -20,13 +20,13 @@ def allocated_ports(bitmap: PortBitmap, ports: range = PORTS) -> set[int]:
 
 
 @given(st.sets(st.sampled_from(PORTS)))
-def test_what_is_taken_is_kept(ports: set[int]) -> None:
+def test_allocated_ports_survive_encoding_and_decoding(ports: set[int]) -> None:
     bitmap = PortBitmap(PORTS)
     bitmap.add(ports)
     assert allocated_ports(PortBitmap.decode(PORTS, bitmap.encode())) == ports
 
 
-def test_the_record_is_that_of_a_real_server() -> None:
+def test_encoded_bitmap_equals_range_allocation_of_kube_apiserver() -> None:
     bitmap = PortBitmap(PORTS)
     bitmap.add((30000, 30001, 30009))
     record = json.loads(bitmap.encode())
@@ -34,25 +34,25 @@ def test_the_record_is_that_of_a_real_server() -> None:
     assert base64.b64decode(record["data"]) == b"\x02\x03"
 
 
-def test_a_record_in_protobuf_is_read() -> None:
+def test_range_allocation_in_protobuf_is_decoded() -> None:
     record = {"kind": "RangeAllocation", "apiVersion": "v1", "range": "30000-32767", "data": "AgM="}
     assert allocated_ports(PortBitmap.decode(PORTS, protobuf.encode(record))) == {30000, 30001, 30009}
 
 
-def test_a_record_of_another_range_keeps_what_both_have() -> None:
+def test_ports_in_both_ranges_are_kept_if_the_range_changes() -> None:
     old = PortBitmap(range(30000, 30011))
     old.add((30000, 30005, 30010))
     moved = PortBitmap.decode(range(30005, 30100), old.encode())
     assert allocated_ports(moved, range(30000, 30100)) == {30005, 30010}
 
 
-def test_nothing_is_changed_by_reading() -> None:
+def test_decoded_bitmap_is_not_marked_as_changed() -> None:
     bitmap = PortBitmap(PORTS)
     bitmap.add((30000,))
     assert not PortBitmap.decode(PORTS, bitmap.encode()).is_changed
 
 
-def test_refusals() -> None:
+def test_port_allocation_errors_and_release() -> None:
     bitmap = PortBitmap(range(30000, 30002))
     assert bitmap.take(30000) == 30000
     with pytest.raises(AllocationError, match="provided port is already allocated"):

@@ -1,4 +1,4 @@
-"""The ranges of a cluster and the order in which they are searched."""
+"""Service CIDRs and node port ranges, and the order in which they are searched."""
 
 import ipaddress
 from random import Random
@@ -19,7 +19,7 @@ from sampan.apiserver.registry.allocation import ServiceRanges, node_ports
         ("fd00::/108, 10.96.0.0/16", ("IPv6", "IPv4")),
     ],
 )
-def test_the_first_network_gives_the_preferred_family(text: str, families: tuple[str, ...]) -> None:
+def test_first_service_cidr_sets_the_preferred_ip_family(text: str, families: tuple[str, ...]) -> None:
     assert ServiceRanges.parse(text).families == families
 
 
@@ -27,13 +27,13 @@ def test_the_first_network_gives_the_preferred_family(text: str, families: tuple
     "text",
     ["", "nope", "10.96.0.1/16", "10.0.0.0/16,10.1.0.0/16", "10.0.0.0/31", "fd00::/48", "10.0.0.0/16,fd00::/108,"],
 )
-def test_ranges_that_cannot_be(text: str) -> None:
+def test_invalid_service_cidrs_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"range|appear|host bits"):
         ServiceRanges.parse(text)
 
 
 @pytest.mark.parametrize("ports", [(0, 10), (20, 10), (30000, 70000)])
-def test_port_ranges_that_cannot_be(ports: tuple[int, int]) -> None:
+def test_invalid_node_port_ranges_are_rejected(ports: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="is no range of ports"):
         ServiceRanges.parse("10.96.0.0/16", ports)
 
@@ -57,19 +57,19 @@ def test_neither_the_network_nor_the_broadcast_address_is_usable() -> None:
 
 
 @given(seed=st.integers())
-def test_the_lower_addresses_come_last(seed: int) -> None:
+def test_lower_band_of_addresses_is_searched_last(seed: int) -> None:
     network = ipaddress.ip_network("10.96.0.0/16")
     start = int(network.network_address)
     assert all(number - start > 256 for number in list(node_ports.of_network(network, Random(seed)))[: 65534 - 256])
 
 
 @given(seed=st.integers())
-def test_the_lower_ports_come_last(seed: int) -> None:
+def test_lower_band_of_node_ports_is_searched_last(seed: int) -> None:
     ports = list(node_ports.of_ports(range(30000, 32768), Random(seed)))
     assert sorted(ports) == list(range(30000, 32768))
     assert set(ports[-86:]) == set(range(30000, 30086))
 
 
-def test_a_search_of_an_endless_network_begins_at_once() -> None:
+def test_search_of_large_ipv6_network_is_lazy() -> None:
     network = ipaddress.ip_network("fd00::/64")
     assert ipaddress.IPv6Address(next(node_ports.of_network(network, Random(1)))) in network

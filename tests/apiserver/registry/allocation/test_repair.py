@@ -1,4 +1,4 @@
-"""What is taken is brought in line with what services hold."""
+"""The repair of allocations of cluster IPs and node ports that differ from those in services."""
 
 import asyncio
 import logging
@@ -16,28 +16,28 @@ IP_ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
 
 
 async def allocated(server: ApiServer) -> tuple[set[str], set[int]]:
-    _, listed = await server.ask("GET", IP_ADDRESSES)
+    _, listed = await server.send("GET", IP_ADDRESSES)
     ports = set(await server.registry.node_ports.change(lambda bitmap: bitmap))
     return {item["metadata"]["name"] for item in listed["items"]}, ports
 
 
-def repairing(server: ApiServer) -> AllocationRepair:
+def make_repair(server: ApiServer) -> AllocationRepair:
     return AllocationRepair(registry=server.registry, clock=server.registry.clock)
 
 
-def test_what_no_service_holds_is_given_back_after_three_rounds(caplog: pytest.LogCaptureFixture) -> None:
+def test_leaked_allocations_are_released_by_the_third_repair(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         async with one_server() as server:
             created = await server.make(f"{NAMESPACE}/services", SERVICE)
-            held = {created["spec"]["clusterIP"]}, {created["spec"]["ports"][0]["nodePort"]}
+            expected = {created["spec"]["clusterIP"]}, {created["spec"]["ports"][0]["nodePort"]}
             await leak(server)
-            repair = repairing(server)
+            repair = make_repair(server)
             for _ in range(2):
                 await repair.repair()
                 addresses, ports = await allocated(server)
                 assert ("10.96.200.1" in addresses, 31999 in ports) == (True, True)
             await repair.repair()
-            assert await allocated(server) == held
+            assert await allocated(server) == expected
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(work())
@@ -45,7 +45,7 @@ def test_what_no_service_holds_is_given_back_after_three_rounds(caplog: pytest.L
 
 
 async def leak(server: ApiServer) -> None:
-    """As a server does that dies while it creates a service."""
+    """Leave allocations without a service, as a server does that dies while it creates one."""
     labels = {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}
     parent = {"resource": "services", "namespace": "ns", "name": "gone"}
     address = {"metadata": {"name": "10.96.200.1", "labels": labels}, "spec": {"parentRef": parent}}
@@ -53,44 +53,44 @@ async def leak(server: ApiServer) -> None:
     await server.registry.node_ports.change(lambda bitmap: bitmap.take(31999))
 
 
-async def test_addresses_of_others_are_left_alone() -> None:
+async def test_ip_addresses_of_other_parents_are_not_released() -> None:
     async with one_server() as server:
         parent = {"group": "example.com", "resource": "gateways", "name": "g"}
         await server.make(IP_ADDRESSES, {"metadata": {"name": "10.9.9.9"}, "spec": {"parentRef": parent}})
-        repair = repairing(server)
+        repair = make_repair(server)
         for _ in range(5):
             await repair.repair()
         assert await allocated(server) == ({"10.9.9.9"}, set())
 
 
-def test_what_a_service_holds_is_taken_for_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_allocations_of_services_are_restored(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         async with one_server() as server:
             created = await server.make(f"{NAMESPACE}/services", SERVICE)
-            held = await allocated(server)
+            expected = await allocated(server)
             ctx = Context(registry=server.registry, user=ADMIN, now="")
             await server.registry.addresses.release(ctx, created["spec"]["clusterIP"])
-            await server.registry.node_ports.release(held[1])
+            await server.registry.node_ports.release(expected[1])
             assert await allocated(server) == (set(), set())
-            await repairing(server).repair()
-            assert await allocated(server) == held
+            await make_repair(server).repair()
+            assert await allocated(server) == expected
 
     asyncio.run(work())
     assert "was not allocated" in caplog.text
 
 
-async def test_a_service_that_comes_and_goes_is_no_leak() -> None:
+async def test_repeated_create_and_delete_of_service_leaves_no_allocations() -> None:
     async with one_server() as server:
-        repair = repairing(server)
+        repair = make_repair(server)
         for _ in range(4):
             await server.make(f"{NAMESPACE}/services", SERVICE)
             await repair.repair()
-            await server.ask("DELETE", f"{NAMESPACE}/services/a")
+            await server.send("DELETE", f"{NAMESPACE}/services/a")
             await repair.repair()
         assert await allocated(server) == (set(), set())
 
 
-async def test_it_runs_in_rounds() -> None:
+async def test_repair_runs_periodically() -> None:
     clock = VirtualClock()
     async with MemoryBackend(clock=clock) as backend, one_server(clock=clock, backend=backend) as server:
         await leak(server)

@@ -1,4 +1,4 @@
-"""Schemas of CustomResourceDefinitions that are refused, with their reasons."""
+"""Errors of schemas in CustomResourceDefinitions."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def _errors(root: dict[str, Any], *, has_status: bool = False) -> list[str]:
     return [str(error).removeprefix("s.openAPIV3Schema") for error in errors]
 
 
-def _below(field: dict[str, Any]) -> list[str]:
+def _field_errors(field: dict[str, Any]) -> list[str]:
     return [text.removeprefix(".properties[a]") for text in _errors({"type": "object", "properties": {"a": field}})]
 
 
@@ -42,13 +42,13 @@ def _below(field: dict[str, Any]) -> list[str]:
     ],
 )
 def test_errors_of_schema_fields(field: dict[str, Any], errors: list[str]) -> None:
-    actual = _below(field)
+    actual = _field_errors(field)
     assert len(actual) == len(errors), actual
     for text, start in zip(actual, errors, strict=True):
         assert text.startswith(start)
 
 
-def test_the_root_is_an_object() -> None:
+def test_root_schema_must_be_an_object() -> None:
     assert _errors({"type": "string"}) == ['.type: Invalid value: "string": must be object at the root']
     assert _errors({"type": "object", "additionalProperties": TEXT}) == [
         ".additionalProperties: Forbidden: must not be used at the root"
@@ -66,7 +66,7 @@ def test_a_costly_rule_is_refused() -> None:
     ]
 
 
-def test_nested_schemas_are_bounded() -> None:
+def test_nesting_depth_of_schemas_is_limited() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(200):
         schema = {"type": "object", "properties": {"a": schema}}

@@ -1,4 +1,4 @@
-"""Schemas and rules that would take long are refused by their cost, and what is accepted is cheap to validate.
+"""Schemas and rules that are costly to evaluate are rejected, and accepted schemas are cheap to validate.
 
 CPU time is measured, with a bound far above what is needed, and far below what a search without bounds would take.
 """
@@ -15,22 +15,24 @@ from sampan.api.types.apiextensions_v1 import CustomResourceValidation
 from sampan.apiserver.registry.crd.schemas import validate_schema
 from sampan.apiserver.registry.custom.schema_validator import SchemaValidator
 
-MOST_CPU_S = 5.0
+MAX_CPU_S = 5.0
 T = TypeVar("T")
 RULES = "x-kubernetes-validations"
 
 
-def _measured(work: Callable[[], T]) -> T:
+def _run_in_bounded_time(work: Callable[[], T]) -> T:
     start = time.process_time()
     result = work()
-    assert time.process_time() - start < MOST_CPU_S
+    assert time.process_time() - start < MAX_CPU_S
     return result
 
 
-def _refusals(field: dict[str, Any]) -> list[str]:
+def _errors(field: dict[str, Any]) -> list[str]:
     root = {"type": "object", "properties": {"a": field}}
     validation = json.from_value({"openAPIV3Schema": root}, CustomResourceValidation)
-    return [str(error) for error in _measured(lambda: list(validate_schema(validation, "s", has_status=False)))]
+    return [
+        str(error) for error in _run_in_bounded_time(lambda: list(validate_schema(validation, "s", has_status=False)))
+    ]
 
 
 def _nested(key: str, depth: int, *, width: int = 1) -> dict[str, Any]:
@@ -43,7 +45,7 @@ def _nested(key: str, depth: int, *, width: int = 1) -> dict[str, Any]:
 
 @pytest.mark.parametrize("key", ["not", "oneOf", "anyOf", "allOf"])
 def test_deep_schemas_are_refused(key: str) -> None:
-    (text,) = _refusals({"type": "integer", **_nested(key, CUSTOM_SCHEMA_DEPTH + 1)})
+    (text,) = _errors({"type": "integer", **_nested(key, CUSTOM_SCHEMA_DEPTH + 1)})
     assert f"must not be nested more than {CUSTOM_SCHEMA_DEPTH} levels deep" in text
 
 
@@ -51,7 +53,7 @@ def test_deep_lists_are_refused() -> None:
     field: dict[str, Any] = {"type": "string"}
     for _ in range(CUSTOM_SCHEMA_DEPTH + 1):
         field = {"type": "array", "items": field}
-    (text,) = _refusals(field)
+    (text,) = _errors(field)
     assert "levels deep" in text
 
 
@@ -59,36 +61,36 @@ def test_deep_lists_are_refused() -> None:
 def test_a_value_that_needs_too_many_alternatives_is_refused(key: str) -> None:
     """All alternatives of oneOf and allOf have to be checked: 1092 for each item."""
     check = SchemaValidator({"type": "array", "items": {"type": "integer", **_nested(key, 6, width=3)}})
-    (error,) = _measured(lambda: check.validate([1] * 1000))
+    (error,) = _run_in_bounded_time(lambda: check.validate([1] * 1000))
     assert f"must not need more than {CUSTOM_ALTERNATIVES} checks" in str(error)
 
 
 def test_alternatives_of_all_items_count_together() -> None:
     item = {"type": "integer", "oneOf": [{"minimum": number} for number in range(100)]}
     check = SchemaValidator({"type": "array", "items": item})
-    (error,) = _measured(lambda: check.validate(list(range(100_000))))
+    (error,) = _run_in_bounded_time(lambda: check.validate(list(range(100_000))))
     assert "must not need more than" in str(error)
 
 
-def test_a_huge_enum_is_looked_up() -> None:
+def test_validation_against_large_enum_is_fast() -> None:
     values = [f"value-{number}" for number in range(100_000)]
     field = {"type": "string", "enum": values}
-    assert _refusals(field) == []
+    assert _errors(field) == []
     check = SchemaValidator({"type": "array", "items": field})
-    assert _measured(lambda: check.validate(values)) == []
+    assert _run_in_bounded_time(lambda: check.validate(values)) == []
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|aa)+$", "^(.*)*b$", "(x+x+)+y"])
 def test_patterns_take_linear_time(pattern: str) -> None:
     field = {"type": "string", "pattern": pattern}
-    assert _refusals(field) == []
+    assert _errors(field) == []
     check = SchemaValidator(field)
-    assert _measured(lambda: check.validate("a" * 50_000 + "x" * 50_000 + "!"))
+    assert _run_in_bounded_time(lambda: check.validate("a" * 50_000 + "x" * 50_000 + "!"))
 
 
 @pytest.mark.parametrize("pattern", ["(a{1000}){1000}", "((((a{100}){100}){100}){100})"])
 def test_patterns_that_are_too_large_are_refused(pattern: str) -> None:
-    (text,) = _refusals({"type": "string", "pattern": pattern})
+    (text,) = _errors({"type": "string", "pattern": pattern})
     assert "must be a valid regular expression" in text
 
 
@@ -120,15 +122,15 @@ COSTLY: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", COSTLY)
 def test_rules_on_values_without_bounds_are_refused(case: str) -> None:
-    assert any("exceeds budget by factor" in text for text in _refusals(COSTLY[case]))
+    assert any("exceeds budget by factor" in text for text in _errors(COSTLY[case]))
 
 
-def test_a_long_rule_is_refused_soon() -> None:
+def test_long_rule_is_validated_quickly() -> None:
     rule = "self == 'a'" + " || self == 'b'" * 20_000
-    _refusals({"type": "string", "maxLength": 5, RULES: [{"rule": rule}]})
+    _errors({"type": "string", "maxLength": 5, RULES: [{"rule": rule}]})
 
 
-def test_many_rules_are_refused_together() -> None:
+def test_total_cost_of_many_rules_is_limited() -> None:
     rules = [{"rule": f"self.all(a, a != 'x{number}')"} for number in range(300)]
     field = {"type": "array", "maxItems": 100_000, "items": {"type": "string", "maxLength": 100}, RULES: rules}
-    assert any("for entire OpenAPIv3 schema" in text for text in _refusals(field))
+    assert any("for entire OpenAPIv3 schema" in text for text in _errors(field))

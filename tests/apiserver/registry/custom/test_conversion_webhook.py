@@ -1,4 +1,4 @@
-"""What a conversion webhook may send back."""
+"""Responses of conversion webhooks."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def test_labels_and_annotations_may_change_and_other_metadata_stays() -> None:
         ),
     ],
 )
-def test_a_webhook_that_sends_values_of_the_wrong_type(response: dict[str, Any], message: str) -> None:
+def test_invalid_responses_are_rejected(response: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidResponse, match=message):
         read(**response)
 
 
-def test_a_message_that_is_no_text() -> None:
+def test_failure_message_that_is_not_a_string_is_reported() -> None:
     with pytest.raises(WebhookFailed, match="a"):
         read(result={"status": "Failure", "message": ["a"]})

@@ -8,7 +8,7 @@ UUID = "123e4567-e89b-42d3-a456-426614174000"
 
 
 @pytest.mark.parametrize(
-    ("name", "good", "bad"),
+    ("name", "valid", "invalid"),
     [
         ("date-time", "2020-01-01T00:00:00.5+01:00", "2020-01-01 00:00:00"),
         ("date", "2020-02-29", "2021-02-29"),
@@ -37,10 +37,10 @@ UUID = "123e4567-e89b-42d3-a456-426614174000"
         ("k8s-long-name", "a.b", "A"),
     ],
 )
-def test_formats(name: str, good: str, bad: str) -> None:
+def test_formats_accept_valid_and_reject_invalid_values(name: str, valid: str, invalid: str) -> None:
     check = format_check(name)
     assert check is not None
-    assert (check(good), check(bad)) == (True, False)
+    assert (check(valid), check(invalid)) == (True, False)
 
 
 def test_an_unknown_format_is_not_checked() -> None:

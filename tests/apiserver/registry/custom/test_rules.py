@@ -26,7 +26,7 @@ def test_a_rule_that_does_not_hold_is_an_error() -> None:
     assert _messages(schema, {}) == []
 
 
-def test_a_message_expression_and_a_field_path() -> None:
+def test_error_uses_message_expression_and_field_path_of_rule() -> None:
     rule = {"rule": "self.a < self.b", "messageExpression": "self.name + ' is wrong'", "fieldPath": ".a"}
     schema = {
         "type": "object",
@@ -36,7 +36,7 @@ def test_a_message_expression_and_a_field_path() -> None:
     assert _messages(schema, {"a": 2, "b": 1, "name": "it"}) == ["a: Invalid value: it is wrong"]
 
 
-def test_rules_about_the_old_value_need_one() -> None:
+def test_transition_rules_require_an_old_value_unless_optional() -> None:
     schema = _number({"rule": "self >= oldSelf", "message": "may only grow"})
     assert _messages(schema, {"n": 1}) == []
     assert _messages(schema, {"n": 1}, {}) == []
@@ -74,7 +74,7 @@ def test_entries_of_map_lists_are_compared_by_key() -> None:
     assert _messages(schema, {"l": [{"k": "b", "v": 1}, {"k": "a", "v": 1}]}, old) == ["l[0]: Invalid value: shrinks"]
 
 
-def test_formats_become_values() -> None:
+def test_date_time_and_duration_formats_become_cel_values() -> None:
     schema = {
         "type": "object",
         "properties": {"t": {"type": "string", "format": "date-time"}, "d": {"type": "string", "format": "duration"}},
@@ -84,7 +84,7 @@ def test_formats_become_values() -> None:
     assert _messages(schema, {"t": "2020-12-31T23:00:00Z", "d": "2h"}) != []
 
 
-def test_costly_rules_end_the_validation() -> None:
+def test_validation_stops_at_the_cost_limit() -> None:
     schema = {
         "type": "object",
         "properties": {"l": {"type": "array", "items": {"type": "integer"}}},

@@ -1,4 +1,4 @@
-"""Who may change which part of a claim's status: as a table of rights and changes, and on a whole server."""
+"""Permissions that changes of the status of a ResourceClaim require."""
 
 import asyncio
 from typing import Any
@@ -26,8 +26,8 @@ GROUP, A, B = "resource.k8s.io", "a.example.com", "b.example.com"
 NODE_NAME = "authentication.kubernetes.io/node-name"
 JOE = UserInfo("joe", groups=(AUTHENTICATED,))
 DRIVER = service_account_user("ns", "driver", extra={NODE_NAME: ("n",)})
-STRANGER = service_account_user("ns", "driver", extra={NODE_NAME: ("other",)})
-IMPOSTOR = UserInfo("joe", groups=(AUTHENTICATED,), extra={NODE_NAME: ("n",)})
+DRIVER_ON_OTHER_NODE = service_account_user("ns", "driver", extra={NODE_NAME: ("other",)})
+USER_WITH_NODE_NAME = UserInfo("joe", groups=(AUTHENTICATED,), extra={NODE_NAME: ("n",)})
 SCHEDULER = UserInfo("system:kube-scheduler", groups=(AUTHENTICATED,))
 CONTROLLER = service_account_user("kube-system", "resource-claim-controller")
 
@@ -62,32 +62,32 @@ CHANGES = {
     "deallocate": (status(device(A)), FREE),
     "reserve": (ALLOCATED, status(reservedFor=[USER])),
     "release": (status(reservedFor=[USER]), ALLOCATED),
-    "tell of A": (ALLOCATED, status(device(A))),
-    "tell of A elsewhere": (
+    "add device A": (ALLOCATED, status(device(A))),
+    "add device A without node": (
         status(allocation={**ALLOCATION, "nodeSelector": None}),
         status(device(A), allocation={**ALLOCATION, "nodeSelector": None}),
     ),
-    "tell more of A": (status(device(A)), status(device(A, data={"up": True}))),
-    "number for truth": (status(device(A, data={"up": True})), status(device(A, data={"up": 1}))),
-    "other order": (status(device(A, data={"a": 1, "b": 2})), status(device(A, data={"b": 2, "a": 1}))),
-    "other share": (status(device(A)), status(device(A, shareID="s"))),
-    "no more of A": (status(device(A), device(B)), status(device(B))),
-    "tell of both": (ALLOCATED, status(device(B), device(A))),
-    "allocate and tell of A": (FREE, status(device(A))),
+    "set data of device A": (status(device(A)), status(device(A, data={"up": True}))),
+    "change data from true to 1": (status(device(A, data={"up": True})), status(device(A, data={"up": 1}))),
+    "reorder data": (status(device(A, data={"a": 1, "b": 2})), status(device(A, data={"b": 2, "a": 1}))),
+    "change share ID": (status(device(A)), status(device(A, shareID="s"))),
+    "remove device A": (status(device(A), device(B)), status(device(B))),
+    "add both devices": (ALLOCATED, status(device(B), device(A))),
+    "allocate and add device A": (FREE, status(device(A))),
 }
 
 # -- the table -------------------------------------------------------------------------------------------------------
 
-NOTHING: tuple[str, ...] = ()
-"""Rights are written VERB PART [NAME]; those in the namespace alone begin with ns/."""
+NO_PERMISSIONS: tuple[str, ...] = ()
+"""Permissions have the form VERB SUBRESOURCE [NAME]; the prefix ns/ limits a permission to the namespace."""
 
 
-def chain_of(user: UserInfo, rights: tuple[str, ...]) -> UnionAuthorizer:
+def authorizer_for(user: UserInfo, permissions: tuple[str, ...]) -> UnionAuthorizer:
     subject = "ServiceAccount ns/driver" if user.name.startswith("system:") else f"User {user.name}"
     objects: list[Any] = []
-    for index, right in enumerate(rights):
-        verb, part, *name = right.removeprefix("ns/").split()
-        namespace, kind = ("ns", "Role") if right.startswith("ns/") else ("", "ClusterRole")
+    for index, permission in enumerate(permissions):
+        verb, part, *name = permission.removeprefix("ns/").split()
+        namespace, kind = ("ns", "Role") if permission.startswith("ns/") else ("", "ClusterRole")
         granted = rule(verb, f"resourceclaims/{part}", groups=GROUP, names=" ".join(name))
         objects.append(role(f"r{index}", granted, namespace=namespace))
         objects.append(binding(f"r{index}", f"r{index}", subject, namespace=namespace, kind=kind))
@@ -107,12 +107,12 @@ def request(user: UserInfo, verb: str = "update") -> Attributes:
     )
 
 
-def refused(chain: UnionAuthorizer, attributes: Attributes, change: str) -> list[str]:
+def status_errors(chain: UnionAuthorizer, attributes: Attributes, change: str) -> list[str]:
     old, new = (codec.from_value(value, ResourceClaimStatus) for value in CHANGES[change])
     return [str(fault) for fault in asyncio.run(validate_status_permissions(chain, needs_of(attributes, new, old)))]
 
 
-def unbound(user: UserInfo, verb: str = "update") -> str:
+def binding_error(user: UserInfo, verb: str = "update") -> str:
     return (
         "status.allocation: Forbidden: changing status.allocation or status.reservedFor requires "
         f'resource="resourceclaims/binding", verb="{verb}" permission: resourceclaims.{GROUP} is forbidden: '
@@ -121,7 +121,7 @@ def unbound(user: UserInfo, verb: str = "update") -> str:
     )
 
 
-def unspoken(user: UserInfo, driver: str, *verbs: str) -> str:
+def driver_error(user: UserInfo, driver: str, *verbs: str) -> str:
     return (
         'status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver", '
         f'verb="[{" ".join(verbs)}]" permission: resourceclaims.{GROUP} "{driver}" is forbidden: '
@@ -130,61 +130,86 @@ def unspoken(user: UserInfo, driver: str, *verbs: str) -> str:
     )
 
 
-ANY, NEAR = "arbitrary-node:update", "associated-node:update"
+ARBITRARY_NODE, ASSOCIATED_NODE = "arbitrary-node:update", "associated-node:update"
 
 
 @pytest.mark.parametrize(
-    ("user", "rights", "change", "faults"),
+    ("user", "permissions", "change", "faults"),
     [
-        (JOE, NOTHING, "nothing", []),
-        *[(JOE, NOTHING, change, [unbound(JOE)]) for change in ("allocate", "deallocate", "reserve", "release")],
+        (JOE, NO_PERMISSIONS, "nothing", []),
+        *[
+            (JOE, NO_PERMISSIONS, change, [binding_error(JOE)])
+            for change in ("allocate", "deallocate", "reserve", "release")
+        ],
         *[
             (JOE, ("update binding",), change, [])
             for change in ("allocate", "deallocate", "reserve", "release", "nothing")
         ],
-        (JOE, ("patch binding", f"{ANY} driver"), "allocate", [unbound(JOE)]),
-        (JOE, ("ns/update binding",), "allocate", [unbound(JOE)]),
-        (JOE, ("update binding c",), "allocate", [unbound(JOE)]),
+        (JOE, ("patch binding", f"{ARBITRARY_NODE} driver"), "allocate", [binding_error(JOE)]),
+        (JOE, ("ns/update binding",), "allocate", [binding_error(JOE)]),
+        (JOE, ("update binding c",), "allocate", [binding_error(JOE)]),
         *[
-            (JOE, ("update binding",), change, [unspoken(JOE, A, ANY)])
+            (JOE, ("update binding",), change, [driver_error(JOE, A, ARBITRARY_NODE)])
             for change in (
-                "tell of A",
-                "tell more of A",
-                "number for truth",
-                "other order",
-                "other share",
-                "no more of A",
+                "add device A",
+                "set data of device A",
+                "change data from true to 1",
+                "reorder data",
+                "change share ID",
+                "remove device A",
             )
         ],
-        (JOE, (f"{ANY} driver {A}",), "tell of A", []),
-        (JOE, (f"ns/{ANY} driver",), "tell of A", []),
-        (JOE, ("* binding", "* driver"), "allocate and tell of A", []),
-        (JOE, (f"{NEAR} driver",), "tell of A", [unspoken(JOE, A, ANY)]),
-        (JOE, (f"{ANY} driver {A}",), "tell of both", [unspoken(JOE, B, ANY)]),
-        (JOE, NOTHING, "tell of both", [unspoken(JOE, A, ANY), unspoken(JOE, B, ANY)]),
-        (JOE, NOTHING, "allocate and tell of A", [unbound(JOE), unspoken(JOE, A, ANY)]),
-        (JOE, ("update binding",), "allocate and tell of A", [unspoken(JOE, A, ANY)]),
-        (DRIVER, (f"{NEAR} driver {A}",), "tell of A", []),
-        (DRIVER, (f"{ANY} driver",), "tell of A", []),
-        (DRIVER, NOTHING, "tell of A", [unspoken(DRIVER, A, NEAR, ANY)]),
-        (DRIVER, (f"{NEAR} driver",), "tell of A elsewhere", [unspoken(DRIVER, A, ANY)]),
-        (DRIVER, (f"{NEAR} driver",), "reserve", [unbound(DRIVER)]),
-        (STRANGER, (f"{NEAR} driver",), "tell of A", [unspoken(STRANGER, A, ANY)]),
-        (IMPOSTOR, (f"{NEAR} driver",), "tell of A", [unspoken(IMPOSTOR, A, ANY)]),
-        (SCHEDULER, NOTHING, "allocate", []),
-        (CONTROLLER, NOTHING, "release", []),
-        (CONTROLLER, NOTHING, "deallocate", []),
-        (SCHEDULER, NOTHING, "tell of A", [unspoken(SCHEDULER, A, ANY)]),
+        (JOE, (f"{ARBITRARY_NODE} driver {A}",), "add device A", []),
+        (JOE, (f"ns/{ARBITRARY_NODE} driver",), "add device A", []),
+        (JOE, ("* binding", "* driver"), "allocate and add device A", []),
+        (JOE, (f"{ASSOCIATED_NODE} driver",), "add device A", [driver_error(JOE, A, ARBITRARY_NODE)]),
+        (JOE, (f"{ARBITRARY_NODE} driver {A}",), "add both devices", [driver_error(JOE, B, ARBITRARY_NODE)]),
+        (
+            JOE,
+            NO_PERMISSIONS,
+            "add both devices",
+            [driver_error(JOE, A, ARBITRARY_NODE), driver_error(JOE, B, ARBITRARY_NODE)],
+        ),
+        (JOE, NO_PERMISSIONS, "allocate and add device A", [binding_error(JOE), driver_error(JOE, A, ARBITRARY_NODE)]),
+        (JOE, ("update binding",), "allocate and add device A", [driver_error(JOE, A, ARBITRARY_NODE)]),
+        (DRIVER, (f"{ASSOCIATED_NODE} driver {A}",), "add device A", []),
+        (DRIVER, (f"{ARBITRARY_NODE} driver",), "add device A", []),
+        (DRIVER, NO_PERMISSIONS, "add device A", [driver_error(DRIVER, A, ASSOCIATED_NODE, ARBITRARY_NODE)]),
+        (
+            DRIVER,
+            (f"{ASSOCIATED_NODE} driver",),
+            "add device A without node",
+            [driver_error(DRIVER, A, ARBITRARY_NODE)],
+        ),
+        (DRIVER, (f"{ASSOCIATED_NODE} driver",), "reserve", [binding_error(DRIVER)]),
+        (
+            DRIVER_ON_OTHER_NODE,
+            (f"{ASSOCIATED_NODE} driver",),
+            "add device A",
+            [driver_error(DRIVER_ON_OTHER_NODE, A, ARBITRARY_NODE)],
+        ),
+        (
+            USER_WITH_NODE_NAME,
+            (f"{ASSOCIATED_NODE} driver",),
+            "add device A",
+            [driver_error(USER_WITH_NODE_NAME, A, ARBITRARY_NODE)],
+        ),
+        (SCHEDULER, NO_PERMISSIONS, "allocate", []),
+        (CONTROLLER, NO_PERMISSIONS, "release", []),
+        (CONTROLLER, NO_PERMISSIONS, "deallocate", []),
+        (SCHEDULER, NO_PERMISSIONS, "add device A", [driver_error(SCHEDULER, A, ARBITRARY_NODE)]),
     ],
 )
-def test_who_may_change_what(user: UserInfo, rights: tuple[str, ...], change: str, faults: list[str]) -> None:
-    assert refused(chain_of(user, rights), request(user), change) == faults
+def test_status_changes_require_binding_and_driver_permissions(
+    user: UserInfo, permissions: tuple[str, ...], change: str, faults: list[str]
+) -> None:
+    assert status_errors(authorizer_for(user, permissions), request(user), change) == faults
 
 
-def test_the_verb_is_that_of_the_request() -> None:
-    chain = chain_of(JOE, ("update binding", f"{ANY} driver"))
-    faults = [unbound(JOE, "patch"), unspoken(JOE, A, "arbitrary-node:patch")]
-    assert refused(chain, request(JOE, "patch"), "allocate and tell of A") == faults
+def test_required_verb_follows_the_verb_of_the_request() -> None:
+    chain = authorizer_for(JOE, ("update binding", f"{ARBITRARY_NODE} driver"))
+    faults = [binding_error(JOE, "patch"), driver_error(JOE, A, "arbitrary-node:patch")]
+    assert status_errors(chain, request(JOE, "patch"), "allocate and add device A") == faults
 
 
 def test_the_reason_of_the_authorizer_is_reported() -> None:
@@ -192,7 +217,9 @@ def test_the_reason_of_the_authorizer_is_reported() -> None:
         def authorize(self, attributes: Attributes) -> AuthzResult:
             return AuthzResult(AuthzDecision.NO_OPINION, "nobody asked", "no answer")
 
-    assert refused(UnionAuthorizer(Silent()), request(JOE), "reserve") == [f"{unbound(JOE)}: no answer: nobody asked"]
+    assert status_errors(UnionAuthorizer(Silent()), request(JOE), "reserve") == [
+        f"{binding_error(JOE)}: no answer: nobody asked"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -216,7 +243,7 @@ def test_the_reason_of_the_authorizer_is_reported() -> None:
         ),
     ],
 )
-def test_the_node_of_an_allocation(selector: dict[str, Any] | None, node: str) -> None:
+def test_node_of_allocation_requires_selector_of_a_single_node_name(selector: dict[str, Any] | None, node: str) -> None:
     assert node_of(codec.from_value({"devices": {}, "nodeSelector": selector}, AllocationResult)) == node
 
 
@@ -229,11 +256,11 @@ def claim() -> ResourceClaim:
     return codec.from_value(value, ResourceClaim)
 
 
-STATUSES = rule("update patch", "resourceclaims/status", groups=GROUP)
-"""What opens the door to all changes of statuses."""
+STATUS_RULE = rule("update patch", "resourceclaims/status", groups=GROUP)
+"""The permission that every write of the status subresource requires."""
 
 
-async def test_a_server_checks_who_writes_the_status() -> None:
+async def test_server_enforces_permissions_for_status_writes() -> None:
     clock = VirtualClock()
     config = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
     async with (
@@ -246,49 +273,52 @@ async def test_a_server_checks_who_writes_the_status() -> None:
             return Client(transport=server.loopback(*user), clock=clock, component="test")
 
         admin = client()
-        for granted in (role("statuses", STATUSES), binding("statuses", "statuses", "User joe", f"User {NODE.name}")):
+        for granted in (
+            role("statuses", STATUS_RULE),
+            binding("statuses", "statuses", "User joe", f"User {NODE.name}"),
+        ):
             await admin.of(type(granted)).create(granted)
-        await _known(server)
+        await _wait_for_permissions(server)
         await admin.of(ResourceClaim).create(claim())
-        await _work(admin, client(JOE), client(NODE), client(SCHEDULER))
+        await _check_status_writes(admin, client(JOE), client(NODE), client(SCHEDULER))
 
 
 NODE = UserInfo("system:node:n", groups=("system:nodes", AUTHENTICATED))
 
 
-async def _known(server: ApiServer) -> None:
+async def _wait_for_permissions(server: ApiServer) -> None:
     await eventually(lambda: server.security.authorizer.is_allowed(request(JOE)))
 
 
-async def _work(admin: Client, joe: Client, node: Client, scheduler: Client) -> None:
-    unsaid = {"allocation": {"devices": {"results": [result(A)]}, "nodeSelector": on_node("n")}}
-    status_fields = {"devices": [device(A)]}
+async def _check_status_writes(admin: Client, joe: Client, node: Client, scheduler: Client) -> None:
+    allocated_status = {"allocation": {"devices": {"results": [result(A)]}, "nodeSelector": on_node("n")}}
+    device_status = {"devices": [device(A)]}
 
-    async def refusals(client: Client, new: dict[str, Any], how: str = "patch") -> list[str]:
+    async def write_errors(client: Client, new: dict[str, Any], method: str = "patch") -> list[str]:
         claims = client.of(ResourceClaim)
         new_status = codec.from_value(new, ResourceClaimStatus)
         try:
-            if how == "patch":
+            if method == "patch":
                 await claims.patch("c", {"status": new}, "default", subresource="status")
             else:
                 present = claim()
                 present.status = new_status
-                await (claims.update_status(present) if how == "update" else _applied(claims, present))
+                await (claims.update_status(present) if method == "update" else _apply(claims, present))
         except errors.Invalid as refusal:
             return [f"{cause['field']}: {cause['message']}" for cause in refusal.status["details"]["causes"]]
         return []
 
-    for how, verb in (("patch", "patch"), ("update", "update"), ("apply", "patch")):
-        assert await refusals(joe, unsaid, how) == [unbound(JOE, verb)]
+    for method, verb in (("patch", "patch"), ("update", "update"), ("apply", "patch")):
+        assert await write_errors(joe, allocated_status, method) == [binding_error(JOE, verb)]
     reason = "can only get individual resources of this type"
-    assert await refusals(node, unsaid) == [f"{unbound(NODE, 'patch')}: {reason}"]
-    assert await refusals(scheduler, unsaid) == []
-    in_default = unspoken(JOE, A, "arbitrary-node:patch").replace('"ns"', '"default"')
-    assert await refusals(joe, status_fields) == [in_default]
-    assert await refusals(joe, {}) == []
-    assert await refusals(admin, status_fields) == []
+    assert await write_errors(node, allocated_status) == [f"{binding_error(NODE, 'patch')}: {reason}"]
+    assert await write_errors(scheduler, allocated_status) == []
+    in_default = driver_error(JOE, A, "arbitrary-node:patch").replace('"ns"', '"default"')
+    assert await write_errors(joe, device_status) == [in_default]
+    assert await write_errors(joe, {}) == []
+    assert await write_errors(admin, device_status) == []
 
 
-async def _applied(claims: Any, applied: ResourceClaim) -> None:
+async def _apply(claims: Any, applied: ResourceClaim) -> None:
     applied.apiVersion, applied.kind = f"{GROUP}/v1", "ResourceClaim"
     await claims.apply(applied, field_manager="m", subresource="status")

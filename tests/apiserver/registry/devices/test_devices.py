@@ -1,4 +1,4 @@
-"""Claims, classes and slices of devices."""
+"""Validation, defaults and status of ResourceClaims, DeviceClasses and ResourceSlices."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ RESOURCE = "/apis/resource.k8s.io/v1"
 CLAIMS, TEMPLATES = f"{RESOURCE}/namespaces/ns/resourceclaims", f"{RESOURCE}/namespaces/ns/resourceclaimtemplates"
 CLASSES, SLICES = f"{RESOURCE}/deviceclasses", f"{RESOURCE}/resourceslices"
 REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
-EITHER = {"name": "e", "firstAvailable": [{"name": "one", "deviceClassName": "gpu"}]}
+FIRST_AVAILABLE = {"name": "e", "firstAvailable": [{"name": "one", "deviceClassName": "gpu"}]}
 NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 UID = "0f95ccb3-b19c-418f-83ce-eebe340bf181"
 
@@ -29,7 +29,7 @@ def devices(*requests: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return named(spec={"driver": "x.example.com", "pool": pool, "nodeName": "n", "devices": list(requests), **spec})
 
 
-def shared(policy: dict[str, Any]) -> dict[str, Any]:
+def slice_with_policy(policy: dict[str, Any]) -> dict[str, Any]:
     return devices(
         {"name": "d", "allowMultipleAllocations": True, "capacity": {"m": {"value": "10", "requestPolicy": policy}}}
     )
@@ -42,10 +42,14 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
 @pytest.mark.parametrize(
     ("path", "value", "faults"),
     [
-        (CLAIMS, claim(REQUEST, EITHER, constraints=[{"requests": ["r", "e/one"], "distinctAttribute": "x.io/a"}]), []),
         (
             CLAIMS,
-            claim(EITHER, constraints=[{"requests": ["e/two"], "matchAttribute": "a"}]),
+            claim(REQUEST, FIRST_AVAILABLE, constraints=[{"requests": ["r", "e/one"], "distinctAttribute": "x.io/a"}]),
+            [],
+        ),
+        (
+            CLAIMS,
+            claim(FIRST_AVAILABLE, constraints=[{"requests": ["e/two"], "matchAttribute": "a"}]),
             [
                 f'spec.devices.constraints[0].requests[0]: Invalid value: "e/two": {NO_REQUEST}',
                 'spec.devices.constraints[0].matchAttribute: Invalid value: "a": a fully qualified name '
@@ -55,7 +59,7 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
         ),
         (
             CLAIMS,
-            claim({**REQUEST, **EITHER, "name": "r"}, REQUEST),
+            claim({**REQUEST, **FIRST_AVAILABLE, "name": "r"}, REQUEST),
             [
                 "spec.devices.requests[0]: Invalid value: null: exactly one of `exactly` or "
                 "`firstAvailable` is required, "
@@ -128,10 +132,10 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
                 'spec.sharedCounters[1]: Duplicate value: "c"',
             ],
         ),
-        (SLICES, shared({"default": "4", "validRange": {"min": "2", "step": "2", "max": "8"}}), []),
+        (SLICES, slice_with_policy({"default": "4", "validRange": {"min": "2", "step": "2", "max": "8"}}), []),
         (
             SLICES,
-            shared({"default": "3", "validRange": {"min": "2", "step": "2", "max": "12"}}),
+            slice_with_policy({"default": "3", "validRange": {"min": "2", "step": "2", "max": "12"}}),
             [
                 f'{POLICY}.validRange.max: Invalid value: "12": max is larger than capacity value: 10',
                 f'{POLICY}.validRange.step: Invalid value: "3": value is not a multiple of a given step (2) from (2)',
@@ -139,7 +143,7 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
         ),
         (
             SLICES,
-            shared({"default": "3", "validValues": ["4", "2", "20"]}),
+            slice_with_policy({"default": "3", "validValues": ["4", "2", "20"]}),
             [
                 f'{POLICY}.validValues[1]: Invalid value: "2": values must be sorted in ascending order',
                 f'{POLICY}.validValues[2]: Invalid value: "20": option is larger than capacity value: 10',
@@ -167,27 +171,27 @@ def test_defaults() -> None:
     in_cluster(work)
 
 
-def test_specs_of_claims_are_fixed() -> None:
+def test_spec_of_claim_is_immutable() -> None:
     change = {"spec": {"devices": {"requests": [{**REQUEST, "name": "s"}]}}}
-    (fault,) = errors_of_change(CLAIMS, claim(), change)
-    assert fault.startswith("spec: Invalid value: {")
-    assert fault.endswith(": field is immutable")
+    (message,) = errors_of_change(CLAIMS, claim(), change)
+    assert message.startswith("spec: Invalid value: {")
+    assert message.endswith(": field is immutable")
 
 
 @pytest.mark.parametrize("value", [True, "1"])
-def test_parameters_of_claims_are_fixed_to_the_letter(value: Any) -> None:
+def test_change_of_type_or_key_order_in_claim_parameters_is_rejected(value: Any) -> None:
     def configured(value: Any) -> dict[str, Any]:
         return claim(config=[{"opaque": {"driver": "x.example.com", "parameters": {"a": value, "b": 2}}}])
 
-    (fault,) = errors_of_change(CLAIMS, configured(1), {"spec": configured(value)["spec"]})
-    assert fault.endswith(": field is immutable")
+    (message,) = errors_of_change(CLAIMS, configured(1), {"spec": configured(value)["spec"]})
+    assert message.endswith(": field is immutable")
     other_order = {"driver": "x.example.com", "parameters": {"b": 2, "a": 1}}
-    (fault,) = errors_of_change(CLAIMS, configured(1), {"spec": {"devices": {"config": [{"opaque": other_order}]}}})
-    assert fault.endswith(": field is immutable")
+    (message,) = errors_of_change(CLAIMS, configured(1), {"spec": {"devices": {"config": [{"opaque": other_order}]}}})
+    assert message.endswith(": field is immutable")
 
 
 @pytest.mark.parametrize(
-    ("expression", "fault"),
+    ("expression", "detail"),
     [
         ('device.attributes["x.io"].model == "a" && device.capacity["x.io"].m.isGreaterThan(quantity("1Gi"))', None),
         ('has(device.attributes["x.io"].on) && device.attributes["x.io"].on', None),
@@ -198,9 +202,9 @@ def test_parameters_of_claims_are_fixed_to_the_letter(value: Any) -> None:
         ),
     ],
 )
-def test_expressions_of_selectors(expression: str, fault: str | None) -> None:
+def test_selector_expressions_are_type_checked(expression: str, detail: str | None) -> None:
     at, value = "spec.selectors[0].cel.expression", expression.replace('"', '\\"')
-    faults = [] if fault is None else [f'{at}: Invalid value: "{value}": {fault}']
+    faults = [] if detail is None else [f'{at}: Invalid value: "{value}": {detail}']
     device_class = named(spec={"selectors": [{"cel": {"expression": expression}}]})
     assert [message.replace("\n", "\\n") for message in errors_of_new(CLASSES, device_class)] == faults
 
@@ -217,14 +221,14 @@ def test_expressions_of_selectors(expression: str, fault: str | None) -> None:
     ],
     ids=["replace chained 7 times", "replace chained 10 times", "bind doubled 40 times", "nested loops"],
 )
-def test_a_selector_that_would_use_up_the_memory_is_refused(expression: str) -> None:
+def test_selector_above_the_cost_limit_is_rejected(expression: str) -> None:
     selectors = [{"cel": {"expression": expression}}]
     words = "cel.expression: Forbidden: too complex, exceeds cost limit"
     assert errors_of_new(CLASSES, named(spec={"selectors": selectors})) == [f"spec.selectors[0].{words}"]
     assert errors_of_new(CLAIMS, exactly(selectors=selectors)) == [f"{AT}.selectors[0].{words}"]
 
 
-def test_access_for_admins_needs_a_marked_namespace() -> None:
+def test_admin_access_requires_label_on_namespace() -> None:
     async def work(cluster: Cluster) -> None:
         label = "resource.kubernetes.io/admin-access"
         assert messages_of(await cluster.send("POST", CLAIMS, exactly(adminAccess=True))) == [
@@ -284,7 +288,7 @@ def allocated(*results: dict[str, Any], **status: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_the_status_of_a_claim(status: dict[str, Any], faults: list[str]) -> None:
+def test_errors_of_claim_status(status: dict[str, Any], faults: list[str]) -> None:
     assert errors_of_change(CLAIMS, claim(), status, "/status") == faults
 
 

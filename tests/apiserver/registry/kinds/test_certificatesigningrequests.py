@@ -1,4 +1,4 @@
-"""Requests for certificates: what the recordings do not show."""
+"""CertificateSigningRequests: rules that the golden replay does not cover."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ def encoded(text: bytes) -> str:
     return base64.b64encode(text).decode()
 
 
-def test_a_request_that_was_changed_is_not_signed() -> None:
+def test_request_with_invalid_signature_is_rejected() -> None:
     lines = base64.b64decode(CSR).decode().splitlines()
     body = bytearray(base64.b64decode("".join(lines[1:-1])))
     body[-1] ^= 1
@@ -44,7 +44,7 @@ def test_a_request_that_was_changed_is_not_signed() -> None:
     ).startswith("asn1:")
 
 
-def test_certificates() -> None:
+def test_errors_of_issued_certificates() -> None:
     pem = certificate()
     assert find_certificate_error(pem + pem) == ""
     assert find_certificate_error(b"x") == "must contain at least one CERTIFICATE PEM block"
@@ -65,11 +65,11 @@ def test_certificates() -> None:
         ("example.com/X", 's: Invalid value: "X": validating label "X": a lowercase RFC 1123 subdomain'),
     ],
 )
-def test_names_of_signers(name: str, start: str) -> None:
+def test_invalid_signer_names_are_rejected(name: str, start: str) -> None:
     assert [str(fault)[: len(start)] for fault in validate_signer_name(name, "s")] == [start]
 
 
-def test_each_path_writes_its_own_part() -> None:
+def test_approval_and_status_subresources_write_separate_fields() -> None:
     async def work(cluster: Cluster) -> None:
         created = await cluster.make(PATH, {**VALUE, "status": {"conditions": [APPROVED]}})
         assert (created["spec"]["username"], created["status"]) == ("admin", {})
@@ -87,7 +87,7 @@ def test_each_path_writes_its_own_part() -> None:
     in_cluster(work)
 
 
-def test_a_certificate_is_issued_once() -> None:
+def test_issued_certificate_is_immutable() -> None:
     first, second = encoded(certificate()), encoded(certificate())
 
     async def work(cluster: Cluster) -> None:
@@ -103,7 +103,7 @@ def test_a_certificate_is_issued_once() -> None:
     in_cluster(work)
 
 
-def test_the_approval_is_not_changed_by_the_issuer() -> None:
+def test_status_update_does_not_change_the_approval_condition() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(PATH, VALUE)
         approved = (await cluster.patch(f"{PATH}/a/approval", {"status": {"conditions": [APPROVED]}})).json

@@ -1,4 +1,4 @@
-"""Bundles of CA certificates, where they are served: names, signers, what is in them, and who may publish them."""
+"""ClusterTrustBundles: names, signers, trust anchors, and the permission to attest for a signer."""
 
 import time
 from typing import Any
@@ -14,24 +14,24 @@ from sampan.apiserver.registry.certificate_rules import find_trust_anchor_errors
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
-from sampan.machinery.client.transport import Request as AskedFor
+from sampan.machinery.client.transport import Request as TransportRequest
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.cluster import Cluster
-from tests.apiserver.in_process_server import asking, run
+from tests.apiserver.in_process_server import in_process_client, run
 from tests.apiserver.validation_errors import messages_of
 from tests.eventually import eventually
 
 PATH = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"
-ON = {"certificates.k8s.io/v1beta1/clustertrustbundles": True}
+RUNTIME_CONFIG = {"certificates.k8s.io/v1beta1/clustertrustbundles": True}
 CA = make_ca("anchor", now=time.time())
 ANCHOR = CA.certificate.decode()
 OTHER = make_ca("other", now=time.time()).certificate.decode()
 LEAF = issue(CA, SigningRequest(common_name="leaf", is_client=True), now=time.time()).certificate.decode()
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-ANN = UserInfo("ann", "", ("publishers", AUTHENTICATED))
+PUBLISHER = UserInfo("ann", "", ("publishers", AUTHENTICATED))
 ROLE = {
     "metadata": {"name": "publisher"},
     "rules": [
@@ -49,7 +49,9 @@ BINDING = {
     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "publisher"},
     "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "publishers"}],
 }
-MAY = Attributes(ANN, "create", group="certificates.k8s.io", version="v1beta1", resource="clustertrustbundles")
+CREATE_BUNDLE = Attributes(
+    PUBLISHER, "create", group="certificates.k8s.io", version="v1beta1", resource="clustertrustbundles"
+)
 
 
 def bundle(name: str, signer: str = "", text: str = ANCHOR) -> dict[str, Any]:
@@ -59,28 +61,28 @@ def bundle(name: str, signer: str = "", text: str = ANCHOR) -> dict[str, Any]:
 
 def with_bundles(work: Any) -> None:
     async def main() -> None:
-        async with asking(builtin_scheme(ON), default_plugins()) as asks:
-            await work(Cluster(asks))
+        async with in_process_client(builtin_scheme(RUNTIME_CONFIG), default_plugins()) as client:
+            await work(Cluster(client))
 
     run(main())
 
 
-def test_they_are_off_unless_asked_for() -> None:
+def test_bundles_are_not_served_by_default() -> None:
     async def main() -> None:
-        async with asking() as asks:
-            assert (await asks.get(PATH)).code == 404
+        async with in_process_client() as client:
+            assert (await client.get(PATH)).code == 404
 
     run(main())
 
 
-def test_names_with_and_without_a_signer() -> None:
+def test_bundles_with_and_without_signer_can_be_created_selected_and_updated() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(PATH, bundle("plain"))
         await cluster.make(PATH, bundle("example.com:s:v1", "example.com/s"))
         assert (await cluster.send("GET", f"{PATH}/example.com:s:v1")).code == 200
         assert await cluster.cells(PATH) == [["example.com:s:v1", "example.com/s"], ["plain", "<none>"]]
-        chosen = (await cluster.send("GET", f"{PATH}?fieldSelector=spec.signerName%3Dexample.com%2Fs")).json
-        assert [obj["metadata"]["name"] for obj in chosen["items"]] == ["example.com:s:v1"]
+        selected = (await cluster.send("GET", f"{PATH}?fieldSelector=spec.signerName%3Dexample.com%2Fs")).json
+        assert [obj["metadata"]["name"] for obj in selected["items"]] == ["example.com:s:v1"]
         changed = await cluster.patch(f"{PATH}/example.com:s:v1", {"spec": {"trustBundle": ANCHOR + OTHER}})
         assert changed.code == 200
         moved = await cluster.patch(f"{PATH}/plain", {"spec": {"signerName": "example.com/s"}})
@@ -94,7 +96,7 @@ def test_names_with_and_without_a_signer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "fault"),
+    ("value", "start"),
     [
         (
             bundle("a:b"),
@@ -113,10 +115,10 @@ def test_names_with_and_without_a_signer() -> None:
         ),
     ],
 )
-def test_invalid_bundles_are_rejected(value: dict[str, Any], fault: str) -> None:
+def test_invalid_bundles_are_rejected(value: dict[str, Any], start: str) -> None:
     async def work(cluster: Cluster) -> None:
         (message,) = messages_of(await cluster.send("POST", PATH, value))
-        assert message.startswith(fault)
+        assert message.startswith(start)
 
     with_bundles(work)
 
@@ -137,28 +139,28 @@ def test_errors_of_trust_anchors(text: str, faults: list[str]) -> None:
     assert find_trust_anchor_errors(text.encode()) == faults
 
 
-def test_who_may_publish_for_a_signer() -> None:
+def test_bundle_for_signer_requires_attest_permission() -> None:
     async def make(server: ApiServer, path: str, value: Any, user: UserInfo | None = None) -> None:
         transport = server.loopback(user) if user is not None else server.loopback()
         headers = {"Content-Type": "application/json"}
         body = msgspec.json.encode(value)
-        await transport.send(AskedFor(method="POST", path=path, query=(), headers=headers, body=body))
+        await transport.send(TransportRequest(method="POST", path=path, query=(), headers=headers, body=body))
 
     async def main() -> None:
         clock = VirtualClock()
-        config = ServerConfig(secure_port=0, advertise_address="192.0.2.1", runtime_config=ON)
+        config = ServerConfig(secure_port=0, advertise_address="192.0.2.1", runtime_config=RUNTIME_CONFIG)
         async with (
             MemoryBackend(clock=clock) as backend,
             ApiServer(config=config, backend=backend, clock=clock) as server,
         ):
             await make(server, f"{RBAC}/clusterroles", ROLE)
             await make(server, f"{RBAC}/clusterrolebindings", BINDING)
-            await eventually(lambda: server.security.authorizer.is_allowed(MAY))
-            await make(server, PATH, bundle("plain"), ANN)
-            await make(server, PATH, bundle("example.com:s:v1", "example.com/s"), ANN)
-            with pytest.raises(errors.Forbidden) as refused:
-                await make(server, PATH, bundle("example.org:s:v1", "example.org/s"), ANN)
-            assert refused.value.message == (
+            await eventually(lambda: server.security.authorizer.is_allowed(CREATE_BUNDLE))
+            await make(server, PATH, bundle("plain"), PUBLISHER)
+            await make(server, PATH, bundle("example.com:s:v1", "example.com/s"), PUBLISHER)
+            with pytest.raises(errors.Forbidden) as rejection:
+                await make(server, PATH, bundle("example.org:s:v1", "example.org/s"), PUBLISHER)
+            assert rejection.value.message == (
                 'clustertrustbundles.certificates.k8s.io "example.org:s:v1" is forbidden: '
                 'user not permitted to attest for signerName "example.org/s"'
             )

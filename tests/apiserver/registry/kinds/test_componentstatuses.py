@@ -1,4 +1,4 @@
-"""The health of components."""
+"""ComponentStatuses: the health of components."""
 
 import socket
 from typing import Any
@@ -9,14 +9,14 @@ from sampan.apiserver.registry.kinds import componentstatuses
 from tests.apiserver.cluster import Cluster, in_cluster
 
 PATH = "/api/v1/componentstatuses"
-PARTS = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+PARTIAL_METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
 
-async def fine() -> None:
-    """Nothing is wrong."""
+async def healthy() -> None:
+    """Succeed, as the health check of a healthy component does."""
 
 
-async def broken() -> None:
+async def unhealthy() -> None:
     raise ConnectionError("connection refused")
 
 
@@ -25,9 +25,9 @@ def condition(status: dict[str, Any]) -> dict[str, Any]:
     return {key: condition[key] for key in condition if key != "type"}
 
 
-def test_every_part_is_asked() -> None:
+def test_every_component_is_checked() -> None:
     async def work(cluster: Cluster) -> None:
-        cluster.registry.components.update({"controller-manager": fine, "scheduler": broken})
+        cluster.registry.components.update({"controller-manager": healthy, "scheduler": unhealthy})
         document = (await cluster.send("GET", PATH)).json
         assert (document["kind"], document["metadata"]) == ("ComponentStatusList", {})
         assert [set(status) for status in document["items"]] == [{"metadata", "conditions"}] * 3
@@ -57,13 +57,13 @@ def test_a_single_component_is_shown_or_not_found() -> None:
     in_cluster(work)
 
 
-def test_selectors_and_forms() -> None:
+def test_selectors_and_partial_object_metadata() -> None:
     async def work(cluster: Cluster) -> None:
-        cluster.registry.components.update({"controller-manager": fine, "scheduler": fine})
-        chosen = (await cluster.send("GET", f"{PATH}?fieldSelector=metadata.name!%3Detcd-0")).json
-        assert [status["metadata"]["name"] for status in chosen["items"]] == ["controller-manager", "scheduler"]
+        cluster.registry.components.update({"controller-manager": healthy, "scheduler": healthy})
+        selected = (await cluster.send("GET", f"{PATH}?fieldSelector=metadata.name!%3Detcd-0")).json
+        assert [status["metadata"]["name"] for status in selected["items"]] == ["controller-manager", "scheduler"]
         assert (await cluster.send("GET", f"{PATH}?labelSelector=a%3Db")).json["items"] == []
-        parts = (await cluster.asks.get(PATH, accept=PARTS)).json
+        parts = (await cluster.client.get(PATH, accept=PARTIAL_METADATA)).json
         assert [part["metadata"] for part in parts["items"]] == [
             {"name": name} for name in ("controller-manager", "etcd-0", "scheduler")
         ]
@@ -71,7 +71,7 @@ def test_selectors_and_forms() -> None:
     in_cluster(work)
 
 
-def test_components_elsewhere_are_asked_at_their_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_components_of_other_processes_are_checked_at_their_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(cluster: Cluster) -> None:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
@@ -86,8 +86,8 @@ def test_components_elsewhere_are_asked_at_their_ports(monkeypatch: pytest.Monke
 
 def test_a_response_warns_of_the_deprecation() -> None:
     async def work(cluster: Cluster) -> None:
-        call = cluster.asks.call("GET", PATH, b"", {})
-        await cluster.asks.pipeline.serve_as(call)
+        call = cluster.client.call("GET", PATH, b"", {})
+        await cluster.client.pipeline.serve_as(call)
         assert call.warnings == ["v1 ComponentStatus is deprecated in v1.19+"]
 
     in_cluster(work)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sampan.api.codec import protobuf
-from tests.apiserver.in_process_server import Asking, asking, run
+from tests.apiserver.in_process_server import InProcessClient, in_process_client, run
 
 PATH = "/apis/apps/v1/namespaces/default/controllerrevisions"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -18,10 +18,10 @@ def body(data: bytes) -> dict[str, Any]:
     return value | {"data": msgspec.Raw(data)}
 
 
-async def create(ask: Asking, data: bytes, media: str) -> None:
+async def create(server: InProcessClient, data: bytes, media: str) -> None:
     value = body(data)
     content = protobuf.encode(value) if media == PROTOBUF else msgspec.json.encode(value)
-    reply = await ask.send("POST", PATH, content, **{"content-type": media})
+    reply = await server.send("POST", PATH, content, **{"content-type": media})
     assert reply.code == 201
 
 
@@ -31,27 +31,27 @@ async def create(ask: Asking, data: bytes, media: str) -> None:
 )
 def test_data_is_served_as_go_encodes_it(media: str, data: bytes) -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await create(ask, data, media)
+        async with in_process_client() as server:
+            await create(server, data, media)
             shown = b'"data":' + DATA
             watch = f"{PATH}?watch=1&resourceVersion=0"
             for path in (PATH, f"{PATH}/r"):
-                assert shown in (await ask.get(path)).body
-                assert DATA in (await ask.get(path, accept=PROTOBUF)).body
-            assert shown in (await ask.watch(watch, 1))[1]
-            assert DATA in (await ask.watch(watch, 1, accept=PROTOBUF))[1]
+                assert shown in (await server.get(path)).body
+                assert DATA in (await server.get(path, accept=PROTOBUF)).body
+            assert shown in (await server.watch(watch, 1))[1]
+            assert DATA in (await server.watch(watch, 1, accept=PROTOBUF))[1]
 
     run(check())
 
 
 def test_a_patch_of_another_field_keeps_the_data() -> None:
     async def check() -> None:
-        async with asking() as ask:
+        async with in_process_client() as server:
             data = b'{"a":"x \\u0026 y","b":{"c":[1,2]}}'
-            await create(ask, data, "application/json")
+            await create(server, data, "application/json")
             for patch_type in ("merge-patch+json", "strategic-merge-patch+json"):
                 headers = {"content-type": f"application/{patch_type}"}
-                reply = await ask.send("PATCH", f"{PATH}/r", b'{"revision":2}', **headers)
+                reply = await server.send("PATCH", f"{PATH}/r", b'{"revision":2}', **headers)
                 assert (reply.code, reply.json["revision"]) == (200, 2)
                 assert b'"data":' + data in reply.body
 
@@ -64,8 +64,8 @@ def test_a_patch_of_another_field_keeps_the_data() -> None:
 )
 def test_data_must_be_an_object(data: bytes, message: str) -> None:
     async def check() -> None:
-        async with asking() as ask:
-            reply = await ask.send("POST", PATH, msgspec.json.encode(body(data)))
+        async with in_process_client() as server:
+            reply = await server.send("POST", PATH, msgspec.json.encode(body(data)))
             assert reply.code == 422
             assert message in reply.json["message"]
 
@@ -74,11 +74,11 @@ def test_data_must_be_an_object(data: bytes, message: str) -> None:
 
 def test_data_is_immutable() -> None:
     async def check() -> None:
-        async with asking() as ask:
-            await create(ask, b'{"a":"<"}', "application/json")
-            same = await ask.send("PUT", f"{PATH}/r", msgspec.json.encode(body(b'{"a": "\\u003c"}')))
+        async with in_process_client() as server:
+            await create(server, b'{"a":"<"}', "application/json")
+            same = await server.send("PUT", f"{PATH}/r", msgspec.json.encode(body(b'{"a": "\\u003c"}')))
             assert same.code == 200
-            other = await ask.send("PUT", f"{PATH}/r", msgspec.json.encode(body(b'{"a":">"}')))
+            other = await server.send("PUT", f"{PATH}/r", msgspec.json.encode(body(b'{"a":">"}')))
             assert other.code == 422
             assert 'data: Invalid value: {"a":"\\u003e"}: field is immutable' in other.json["message"]
 

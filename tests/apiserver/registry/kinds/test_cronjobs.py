@@ -1,4 +1,4 @@
-"""Cron jobs: what the recordings do not show."""
+"""CronJobs: rules that the golden replay does not cover."""
 
 from typing import Any
 
@@ -54,14 +54,14 @@ def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
     assert RULES.faults(spec) == faults
 
 
-def test_the_job_is_left_as_it_is_but_for_what_is_in_every_job() -> None:
+def test_job_template_is_not_defaulted_except_pod_failure_policy() -> None:
     policy = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
     job_spec = RULES.new(job(podFailurePolicy=policy)).spec.jobTemplate.spec
     assert (job_spec.completions, job_spec.backoffLimit, job_spec.manualSelector) == (None, None, None)
     assert job_spec.podFailurePolicy.rules[0].onPodConditions[0].status == "True"
 
 
-def test_a_zone_in_the_schedule_may_stay_and_is_worth_a_warning() -> None:
+def test_time_zone_in_stored_schedule_is_allowed_with_a_warning() -> None:
     old = RULES.new()
     old.spec.schedule = "TZ=UTC 1 * * * *"
     kept, faults = RULES.changed(old, {"schedule": "TZ=UTC 2 * * * *"})
@@ -72,7 +72,7 @@ def test_a_zone_in_the_schedule_may_stay_and_is_worth_a_warning() -> None:
     assert RULES.warnings({"schedule": kept.spec.schedule}, old=old)[-1].startswith("cannot use TZ or CRON_TZ in spec")
 
 
-def test_a_zone_that_is_no_longer_known_may_stay() -> None:
+def test_unknown_time_zone_of_stored_cron_job_is_allowed() -> None:
     old = RULES.new({"timeZone": "Atlantis/Port"})
     assert RULES.changed(old, {"timeZone": "Atlantis/Port", "suspend": True})[1] == []
 
@@ -82,7 +82,7 @@ def test_warnings_of_large_jobs() -> None:
     assert [text.partition(":")[0] for text in RULES.warnings(large)] == ["spec.jobTemplate.spec"]
 
 
-def test_rows() -> None:
+def test_table_cells() -> None:
     old = RULES.new({"timeZone": "Europe/Berlin", "suspend": True})
     status = {"active": [{"name": "x"}], "lastScheduleTime": format_time(NOW - 600)}
     updated, faults = RULES.with_status(old, status, labels={"a": "b"})

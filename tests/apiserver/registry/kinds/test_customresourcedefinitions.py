@@ -1,4 +1,4 @@
-"""Definitions of custom resources and API services as objects: what the recordings do not show."""
+"""CustomResourceDefinitions and APIServices as objects: rules that the golden replay does not cover."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ from tests.apiserver.validation_errors import errors_of_change, errors_of_new
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
-GOOD_ONE = GOOD["apiextensions.k8s.io", "CustomResourceDefinition"]
-VERSION = GOOD_ONE["spec"]["versions"][0]
+VALID_CRD = GOOD["apiextensions.k8s.io", "CustomResourceDefinition"]
+VERSION = VALID_CRD["spec"]["versions"][0]
 OTHER = {**VERSION, "name": "v2", "storage": False}
 SERVICE = GOOD["apiregistration.k8s.io", "APIService"]
 
 
 def definition(*versions: dict[str, Any], **spec: Any) -> dict[str, Any]:
     versions_field = {"versions": list(versions)} if versions else {}
-    return {**GOOD_ONE, "spec": {**GOOD_ONE["spec"], **versions_field, **spec}}
+    return {**VALID_CRD, "spec": {**VALID_CRD["spec"], **versions_field, **spec}}
 
 
 COLUMN = {"name": "", "type": "odd", "format": "odd", "jsonPath": "x"}
@@ -94,14 +94,14 @@ def test_errors_of_new_definitions(value: dict[str, Any], faults: list[str]) -> 
     assert errors_of_new(DEFINITIONS, value) == faults
 
 
-def test_a_version_that_objects_are_stored_in_must_stay() -> None:
+def test_stored_version_cannot_be_removed() -> None:
     change = {"spec": {"versions": [{**VERSION, "name": "v2"}]}}
     text = "missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a"
-    faults = errors_of_change(DEFINITIONS, GOOD_ONE, change)
+    faults = errors_of_change(DEFINITIONS, VALID_CRD, change)
     assert [fault[:80] for fault in faults] == [f'status.storedVersions[0]: Invalid value: "v1": {text}'[:80]]
 
 
-def test_versions_that_were_stored_are_remembered() -> None:
+def test_new_storage_version_is_added_to_stored_versions() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(DEFINITIONS, definition(VERSION, OTHER))
         path = f"{DEFINITIONS}/things.example.com"
@@ -112,15 +112,15 @@ def test_versions_that_were_stored_are_remembered() -> None:
     in_cluster(work)
 
 
-def test_names_are_fixed_once_they_are_established() -> None:
+def test_scope_is_immutable_once_established() -> None:
     async def work(cluster: Cluster) -> None:
-        await cluster.make(DEFINITIONS, GOOD_ONE)
+        await cluster.make(DEFINITIONS, VALID_CRD)
         path, change = f"{DEFINITIONS}/things.example.com", {"spec": {"scope": "Cluster"}}
         assert (await cluster.patch(path, change)).code == 200
         condition = {"type": "Established", "status": "True", "lastTransitionTime": None}
         assert (await cluster.patch(f"{path}/status", {"status": {"conditions": [condition]}})).code == 200
-        refused = await cluster.patch(path, {"spec": {"scope": "Namespaced"}})
-        assert refused.json["message"].endswith('spec.scope: Invalid value: "Namespaced": field is immutable')
+        rejected = await cluster.patch(path, {"spec": {"scope": "Namespaced"}})
+        assert rejected.json["message"].endswith('spec.scope: Invalid value: "Namespaced": field is immutable')
 
     in_cluster(work)
 
@@ -143,13 +143,13 @@ def test_unknown_formats_get_a_warning() -> None:
         ("yes", 'metadata.annotations[api-approved.kubernetes.io]: Invalid value: "yes": protected groups must have'),
     ],
 )
-def test_groups_of_the_project_need_an_approval(annotation: str, start: str) -> None:
+def test_protected_api_groups_require_approval_annotation(annotation: str, start: str) -> None:
     metadata = {"name": "things.x.k8s.io", "annotations": {"api-approved.kubernetes.io": annotation}}
     faults = errors_of_new(DEFINITIONS, {**definition(group="x.k8s.io"), "metadata": metadata})
     assert [fault[: len(start)] for fault in faults] == ([start] if start else [])
 
 
-def test_api_services() -> None:
+def test_api_service_ca_bundle_error_and_table_cells() -> None:
     assert errors_of_new(SERVICES, {**SERVICE, "spec": {**SERVICE["spec"], "caBundle": "aGk="}}) == [
         'spec.caBundle: Invalid value: "2 bytes": local APIServices may not have a caBundle'
     ]

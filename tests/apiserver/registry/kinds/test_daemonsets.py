@@ -1,4 +1,4 @@
-"""Daemon sets: what the recordings do not show."""
+"""DaemonSets: rules that the golden replay does not cover."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from sampan.machinery.errors import ApiError
 from tests.apiserver.registry.kind_rules import LABELS, Rules, template
 
 RULES = Rules(daemonsets.BEHAVIOUR, DaemonSet, {"selector": {"matchLabels": LABELS}, "template": template()})
-COUNTER = "deprecated.daemonset.template.generation"
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 AT = "spec.updateStrategy.rollingUpdate"
 
 
@@ -53,31 +53,31 @@ def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
     assert RULES.faults(spec) == faults
 
 
-def test_changes_of_the_template_are_counted() -> None:
-    old = RULES.new(annotations={COUNTER: "4"})
-    assert old.metadata.annotations == {COUNTER: "4"}
-    other, _ = RULES.changed(old, {"template": template({"nodeName": "n"})}, annotations={COUNTER: "99"})
-    assert (other.metadata.annotations[COUNTER], other.metadata.generation) == ("5", 2)
+def test_template_generation_counts_template_changes() -> None:
+    old = RULES.new(annotations={TEMPLATE_GENERATION: "4"})
+    assert old.metadata.annotations == {TEMPLATE_GENERATION: "4"}
+    other, _ = RULES.changed(old, {"template": template({"nodeName": "n"})}, annotations={TEMPLATE_GENERATION: "99"})
+    assert (other.metadata.annotations[TEMPLATE_GENERATION], other.metadata.generation) == ("5", 2)
     same, _ = RULES.changed(old, {"minReadySeconds": 3})
-    assert (same.metadata.annotations[COUNTER], same.metadata.generation) == ("4", 2)
+    assert (same.metadata.annotations[TEMPLATE_GENERATION], same.metadata.generation) == ("4", 2)
     reported, _ = RULES.with_status(old, {"numberReady": 1}, annotations={})
-    assert (reported.metadata.annotations[COUNTER], reported.metadata.generation) == ("4", 1)
+    assert (reported.metadata.annotations[TEMPLATE_GENERATION], reported.metadata.generation) == ("4", 1)
 
 
-def test_the_count_starts_at_one_and_is_a_number() -> None:
-    assert RULES.new(annotations={COUNTER: "-3"}).metadata.annotations[COUNTER] == "1"
+def test_negative_template_generation_becomes_one_and_text_is_rejected() -> None:
+    assert RULES.new(annotations={TEMPLATE_GENERATION: "-3"}).metadata.annotations[TEMPLATE_GENERATION] == "1"
     with pytest.raises(ApiError, match=r"strconv\.ParseInt"):
-        RULES.new(annotations={COUNTER: "many"})
+        RULES.new(annotations={TEMPLATE_GENERATION: "many"})
 
 
-def test_a_selector_with_a_bad_value_may_stay() -> None:
-    bad = {"selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["no good"]}]}}
-    faults = [fault.partition(":")[0] for fault in RULES.faults(bad)]
+def test_invalid_value_in_stored_selector_is_allowed_on_update() -> None:
+    invalid_selector = {"selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["no good"]}]}}
+    faults = [fault.partition(":")[0] for fault in RULES.faults(invalid_selector)]
     assert faults == ["spec.selector.matchExpressions[0].values[0]"]
-    assert RULES.changed(RULES.new(bad), {**bad, "minReadySeconds": 1})[1] == []
+    assert RULES.changed(RULES.new(invalid_selector), {**invalid_selector, "minReadySeconds": 1})[1] == []
 
 
-def test_warnings_only_for_a_new_template() -> None:
+def test_warnings_are_given_only_for_a_changed_template() -> None:
     spec = {"template": template({"nodeSelector": {"beta.kubernetes.io/os": "linux"}})}
     warnings = RULES.warnings(spec, name="a.b")
     assert len(warnings) == 1
@@ -86,7 +86,7 @@ def test_warnings_only_for_a_new_template() -> None:
     assert RULES.warnings(spec, old=RULES.new()) == warnings
 
 
-def test_rows() -> None:
+def test_table_cells() -> None:
     spec = {"template": template({"nodeSelector": {"b": "c", "a": "b"}})}
     status = {"desiredNumberScheduled": 5, "currentNumberScheduled": 4, "numberReady": 3, "updatedNumberScheduled": 2}
     updated, faults = RULES.with_status(RULES.new(spec), {**status, "numberAvailable": 1, "numberMisscheduled": 0})

@@ -1,4 +1,4 @@
-"""Deployments and replica sets: what the recordings do not show."""
+"""Deployments and ReplicaSets: rules that the golden replay does not cover."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.apiserver.registry.kind_rules import LABELS, NOW, Rules, template
 
 SPEC = {"selector": {"matchLabels": LABELS}, "template": template()}
 RULES = Rules(deployments.BEHAVIOUR, Deployment, SPEC)
-SETS = Rules(replicasets.BEHAVIOUR, ReplicaSet, SPEC)
+REPLICA_SET_RULES = Rules(replicasets.BEHAVIOUR, ReplicaSet, SPEC)
 ROLLBACK = "deprecated.deployment.rollback.to"
 PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
@@ -61,7 +61,7 @@ def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
     assert RULES.faults(spec) == faults
 
 
-def test_all_errors_are_reported_at_once_in_the_order_of_the_real_server() -> None:
+def test_all_errors_are_reported_in_the_order_of_kube_apiserver() -> None:
     spec = {
         "replicas": -1,
         "selector": {"matchLabels": {"app": "b"}},
@@ -87,24 +87,24 @@ def test_all_errors_are_reported_at_once_in_the_order_of_the_real_server() -> No
     ]
 
 
-def test_what_counts_as_a_generation() -> None:
+def test_generation_counts_changes_of_spec_and_deployment_annotations() -> None:
     old = RULES.new()
     same, _ = RULES.changed(old, labels={"a": "b"})
     annotated, _ = RULES.changed(old, annotations={"a": "b"})
     scaled, _ = RULES.changed(old, {"replicas": 3})
     assert [deployment.metadata.generation for deployment in (old, same, annotated, scaled)] == [1, 1, 2, 2]
-    annotated_set, _ = SETS.changed(SETS.new(), annotations={"a": "b"})
+    annotated_set, _ = REPLICA_SET_RULES.changed(REPLICA_SET_RULES.new(), annotations={"a": "b"})
     assert annotated_set.metadata.generation == 1
 
 
-@pytest.mark.parametrize("rules", [RULES, SETS])
-def test_the_selector_stays(rules: Rules) -> None:
+@pytest.mark.parametrize("rules", [RULES, REPLICA_SET_RULES])
+def test_selector_is_immutable(rules: Rules) -> None:
     wider = {"selector": {"matchLabels": {**LABELS, "b": "c"}}}
     _, faults = rules.changed(rules.new(), {**wider, "template": template(labels={**LABELS, "b": "c"})})
     assert faults == ['spec.selector: Invalid value: {"matchLabels":{"app":"a","b":"c"}}: field is immutable']
 
 
-def test_a_status_comes_by_its_own_path_and_leaves_labels_and_spec_alone() -> None:
+def test_status_subresource_writes_status_and_keeps_labels_of_deployment() -> None:
     old = RULES.new(labels={"a": "b"})
     put, _ = RULES.changed(old, {"replicas": 2})
     assert put.status == old.status
@@ -112,7 +112,7 @@ def test_a_status_comes_by_its_own_path_and_leaves_labels_and_spec_alone() -> No
     assert faults == []
     assert (reported.status.readyReplicas, reported.metadata.labels) == (1, {"a": "b"})
     assert (reported.metadata.annotations, reported.metadata.generation) == ({"x": "y"}, 1)
-    labelled, _ = SETS.with_status(SETS.new(), {"replicas": 1}, labels={"x": "y"})
+    labelled, _ = REPLICA_SET_RULES.with_status(REPLICA_SET_RULES.new(), {"replicas": 1}, labels={"x": "y"})
     assert labelled.metadata.labels == {"x": "y"}
 
 
@@ -138,12 +138,14 @@ def test_errors_of_a_status(status: dict[str, Any], faults: list[str]) -> None:
 
 
 def test_warnings() -> None:
-    twice = {"containers": [{"name": "c", "image": "x", "ports": [{"containerPort": 80}, {"containerPort": 80}]}]}
+    duplicate_port = {
+        "containers": [{"name": "c", "image": "x", "ports": [{"containerPort": 80}, {"containerPort": 80}]}]
+    }
     port = (
         "spec.template.spec.containers[0].ports[1]: duplicate port definition with "
         "spec.template.spec.containers[0].ports[0]"
     )
-    spec = {"template": template(twice)}
+    spec = {"template": template(duplicate_port)}
     name = (
         "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label "
         "is recommended: [must not contain dots]"
@@ -155,20 +157,20 @@ def test_warnings() -> None:
     assert RULES.warnings({**spec, "replicas": 2}, old=old, name="a.b") == [port]
 
 
-def test_a_number_in_the_annotation_of_an_older_version() -> None:
+def test_deprecated_rollback_annotation_must_be_a_number() -> None:
     assert RULES.new(annotations={ROLLBACK: "+07"}).metadata.annotations == {ROLLBACK: "7"}
     start = 'Deployment in version "v1" cannot be handled as a Deployment: strconv.ParseInt: parsing'
     for text, why in (("x", "invalid syntax"), ("9" * 20, "value out of range"), ("", "invalid syntax")):
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiError) as rejection:
             RULES.new(annotations={ROLLBACK: text})
-        assert refused.value.message == f'{start} "{text}": {why}'
+        assert rejection.value.message == f'{start} "{text}": {why}'
 
 
-def test_rows() -> None:
+def test_table_cells() -> None:
     status = {"replicas": 3, "readyReplicas": 2, "updatedReplicas": 3, "availableReplicas": 1}
     containers = {"containers": [{"name": "c", "image": "x"}, {"name": "d", "image": "y:1"}]}
     spec = {"replicas": 4, "template": template(containers)}
     updated, _ = RULES.with_status(RULES.new(spec), status)
     assert RULES.cells(updated, NOW + 90) == ["a", "2/4", 3, 1, "90s", "c,d", "x,y:1", "app=a"]
-    of_set, _ = SETS.with_status(SETS.new(spec), {"replicas": 3, "readyReplicas": 2})
-    assert SETS.cells(of_set, NOW) == ["a", 4, 3, 2, "0s", "c,d", "x,y:1", "app=a"]
+    replica_set, _ = REPLICA_SET_RULES.with_status(REPLICA_SET_RULES.new(spec), {"replicas": 3, "readyReplicas": 2})
+    assert REPLICA_SET_RULES.cells(replica_set, NOW) == ["a", 4, 3, 2, "0s", "c,d", "x,y:1", "app=a"]

@@ -1,4 +1,4 @@
-"""Autoscalers: what the recordings do not show."""
+"""HorizontalPodAutoscalers: rules that the golden replay does not cover."""
 
 from typing import Any
 
@@ -29,10 +29,13 @@ def external(**target: Any) -> dict[str, Any]:
     return {"type": "External", "external": {"metric": {"name": "q"}, "target": target}}
 
 
-def described(version: str) -> dict[str, Any]:
-    about = {"kind": "Service", "name": "s", "apiVersion": version}
+def object_metric(version: str) -> dict[str, Any]:
+    described_object = {"kind": "Service", "name": "s", "apiVersion": version}
     target = {"type": "Value", "value": "1"}
-    return {"type": "Object", "object": {"metric": {"name": "rate"}, "describedObject": about, "target": target}}
+    return {
+        "type": "Object",
+        "object": {"metric": {"name": "rate"}, "describedObject": described_object, "target": target},
+    }
 
 
 def container(**fields: Any) -> dict[str, Any]:
@@ -51,8 +54,11 @@ BOTH = "may not set both a target raw value and a target utilization"
             {"maxReplicas": -1},
             ["spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1", "…`minReplicas`"],
         ),
-        (metrics(described("")), []),
-        (metrics(described("a/b/c")), [f'{AT}.object.describedObject.apiVersion: Invalid value: "a/b/c": unexpected…']),
+        (metrics(object_metric("")), []),
+        (
+            metrics(object_metric("a/b/c")),
+            [f'{AT}.object.describedObject.apiVersion: Invalid value: "a/b/c": unexpected…'],
+        ),
         (
             metrics(resource(type="Utilization", averageUtilization=5, averageValue="1")),
             [f"{AT}.resource.target.averageValue: Forbidden: {BOTH}"],
@@ -92,19 +98,19 @@ def _matches(text: str, expected: str) -> bool:
     return text.startswith(start) and text.endswith(end) if is_cut else text == expected
 
 
-def test_a_target_without_a_group_may_stay_but_not_come_anew() -> None:
+def test_stored_target_without_api_group_is_allowed_until_its_kind_changes() -> None:
     old = RULES.new({"scaleTargetRef": {"kind": "Deployment", "name": "d"}})
     assert RULES.changed(old, {"scaleTargetRef": {"kind": "Deployment", "name": "other"}})[1] == []
     assert len(RULES.changed(old, {"scaleTargetRef": {"kind": "StatefulSet", "name": "d"}})[1]) == 1
 
 
-def test_a_minimum_of_zero_and_bad_described_objects_may_stay() -> None:
-    old = RULES.new({"minReplicas": 0, **metrics(described("a/b/c"))})
-    assert RULES.changed(old, {"minReplicas": 0, **metrics(described("d/e/f"))})[1] == []
-    assert len(RULES.faults({"minReplicas": 0, **metrics(described(""))})) == 1
+def test_stored_min_replicas_zero_and_invalid_described_object_are_allowed() -> None:
+    old = RULES.new({"minReplicas": 0, **metrics(object_metric("a/b/c"))})
+    assert RULES.changed(old, {"minReplicas": 0, **metrics(object_metric("d/e/f"))})[1] == []
+    assert len(RULES.faults({"minReplicas": 0, **metrics(object_metric(""))})) == 1
 
 
-def test_behavior_is_completed_from_both_ends() -> None:
+def test_scaling_behavior_defaults() -> None:
     behavior = RULES.new({"behavior": {"scaleDown": {"selectPolicy": "Min"}}}).spec.behavior
     assert (behavior.scaleUp.selectPolicy, behavior.scaleUp.stabilizationWindowSeconds) == ("Max", 0)
     assert (behavior.scaleDown.selectPolicy, behavior.scaleDown.stabilizationWindowSeconds) == ("Min", None)
@@ -112,7 +118,7 @@ def test_behavior_is_completed_from_both_ends() -> None:
     assert RULES.new({"behavior": {"scaleUp": {"policies": []}}}).spec.behavior.scaleUp.policies == []
 
 
-def test_no_generation_is_counted() -> None:
+def test_generation_is_not_set() -> None:
     old = RULES.new()
     assert (old.metadata.generation, RULES.changed(old, {"maxReplicas": 9})[0].metadata.generation) == (0, 0)
 
@@ -141,13 +147,13 @@ def test_errors_of_a_status() -> None:
         ),
         (metrics(external(**AVERAGE)), [], "<unknown>/5 (avg)"),
         (
-            metrics(described("")),
+            metrics(object_metric("")),
             [{"type": "Object", "object": {"metric": {"name": "rate"}, "current": {"value": "4"}}}],
             "4/1",
         ),
         (metrics(container(), pods(**AVERAGE), external(**AVERAGE)), [], "cpu: <unknown>/5%, <unknown>/5 + 1 more..."),
     ],
 )
-def test_rows(spec: dict[str, Any], current: list[dict[str, Any]], targets: str) -> None:
+def test_table_cells(spec: dict[str, Any], current: list[dict[str, Any]], targets: str) -> None:
     updated, _ = RULES.with_status(RULES.new(spec), {"currentReplicas": 2, "currentMetrics": current})
     assert RULES.cells(updated) == ["a", "Deployment/d", targets, "1", 5, 2, "0s"]

@@ -1,4 +1,4 @@
-"""Jobs: what the recordings do not show."""
+"""Jobs: rules that the golden replay does not cover."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.kinds import jobs
 from tests.apiserver.registry.kind_rules import LABELS, NOW, UID, Rules, template
 
-ONCE = {"restartPolicy": "Never"}
-RULES = Rules(jobs.BEHAVIOUR, Job, {"template": {"spec": template(ONCE)["spec"]}})
+NEVER_RESTART = {"restartPolicy": "Never"}
+RULES = Rules(jobs.BEHAVIOUR, Job, {"template": {"spec": template(NEVER_RESTART)["spec"]}})
 GENERATED = {
     "batch.kubernetes.io/controller-uid": UID,
     "batch.kubernetes.io/job-name": "a",
@@ -36,31 +36,31 @@ def success(**rule: Any) -> dict[str, Any]:
 # -- selector and labels ---------------------------------------------------------------------------------------------
 
 
-def test_a_job_gets_a_selector_and_shares_its_labels_with_its_pods() -> None:
+def test_job_and_template_get_generated_selector_and_labels() -> None:
     job = RULES.new()
     assert job.spec.selector.matchLabels == {"batch.kubernetes.io/controller-uid": UID}
     assert job.metadata.labels == job.spec.template.metadata.labels == GENERATED
 
 
-def test_labels_of_its_own_stay() -> None:
-    job = RULES.new({"template": template(ONCE)}, labels=LABELS)
+def test_existing_labels_of_job_and_template_are_kept() -> None:
+    job = RULES.new({"template": template(NEVER_RESTART)}, labels=LABELS)
     assert job.metadata.labels == LABELS
     assert job.spec.template.metadata.labels == {**LABELS, **GENERATED}
 
 
-def test_a_wrong_label_is_refused() -> None:
-    faults = RULES.faults({"template": template(ONCE, labels={"job-name": "b"})})
+def test_template_label_with_other_job_name_is_rejected() -> None:
+    faults = RULES.faults({"template": template(NEVER_RESTART, labels={"job-name": "b"})})
     assert len(faults) == 1
     assert faults[0].startswith("spec.template.metadata.labels[job-name]: Invalid value: {")
     assert faults[0].endswith("""\"job-name":"b"}: must be 'a'""")
 
 
-def test_a_manual_selector_must_be_there_and_match() -> None:
+def test_manual_selector_is_required_and_must_match_template() -> None:
     assert RULES.faults({"manualSelector": True}) == [
         "spec.selector: Required value",
         "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
     ]
-    manual = {"manualSelector": True, "selector": {"matchLabels": LABELS}, "template": template(ONCE)}
+    manual = {"manualSelector": True, "selector": {"matchLabels": LABELS}, "template": template(NEVER_RESTART)}
     assert RULES.faults(manual) == []
 
 
@@ -128,7 +128,7 @@ def test_messages_of_errors(spec: dict[str, Any], fault: str) -> None:
     assert RULES.faults(spec)[-1] == fault
 
 
-def test_the_names_of_the_pods_of_an_indexed_job_must_fit() -> None:
+def test_name_of_indexed_job_must_leave_room_for_pod_index() -> None:
     name = "a" * 62
     assert RULES.faults(indexed(), name=name) == [
         f'metadata.name: Invalid value: "{name}": will not able to create pod with invalid DNS label: {name}-4'
@@ -139,49 +139,51 @@ def test_the_names_of_the_pods_of_an_indexed_job_must_fit() -> None:
 # -- changes ---------------------------------------------------------------------------------------------------------
 
 
-def stored(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> Job:
+def stored_job(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> Job:
     job: Job = RULES.with_status(RULES.new(spec), status or {})[0]
     return job
 
 
-def again(old: Job, spec: dict[str, Any], **pod: Any) -> list[str]:
-    """Faults of a change of the spec, and of the pods' spec."""
-    changed = template({**ONCE, **pod}, labels=old.spec.template.metadata.labels)
+def update_errors(old: Job, spec: dict[str, Any], **pod: Any) -> list[str]:
+    """Return the errors of an update of the spec, and of the pod spec in its template."""
+    changed = template({**NEVER_RESTART, **pod}, labels=old.spec.template.metadata.labels)
     selector = {"matchLabels": dict(old.spec.selector.matchLabels)} if old.spec.selector is not None else None
     return RULES.changed(old, {"template": changed, "selector": selector, **spec})[1]
 
 
-RESTING = {"conditions": [{"type": "Suspended", "status": "True"}]}
-ELSEWHERE = {"nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}
+SUSPENDED = {"conditions": [{"type": "Suspended", "status": "True"}]}
+SCHEDULING_FIELDS = {"nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}
 PREFERENCE = {"weight": 1, "preference": {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}}
-NODES = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [PREFERENCE]}}
-MORE = {"containers": [{"name": "c", "image": "nginx:1", "resources": {"limits": {"cpu": "1"}}}]}
-OTHER = {"containers": [{"name": "c", "image": "nginx:2"}]}
+NODE_AFFINITY = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [PREFERENCE]}}
+OTHER_RESOURCES = {"containers": [{"name": "c", "image": "nginx:1", "resources": {"limits": {"cpu": "1"}}}]}
+OTHER_IMAGE = {"containers": [{"name": "c", "image": "nginx:2"}]}
 
 
 @pytest.mark.parametrize(
     ("suspend", "status", "pod", "field"),
     [
-        (False, {}, ELSEWHERE, "spec.template"),
-        (True, {}, ELSEWHERE, "spec.template"),
-        (True, {**RESTING, "active": 1}, ELSEWHERE, "spec.template"),
-        (True, RESTING, ELSEWHERE, ""),
-        (True, RESTING, {"affinity": NODES}, ""),
-        (True, RESTING, MORE, ""),
-        (True, RESTING, OTHER, "spec.template.spec"),
-        (True, RESTING, {"affinity": {"podAffinity": {}}}, "spec.template.spec"),
-        (True, RESTING, {"schedulingGates": [{"name": "a"}]}, ""),
+        (False, {}, SCHEDULING_FIELDS, "spec.template"),
+        (True, {}, SCHEDULING_FIELDS, "spec.template"),
+        (True, {**SUSPENDED, "active": 1}, SCHEDULING_FIELDS, "spec.template"),
+        (True, SUSPENDED, SCHEDULING_FIELDS, ""),
+        (True, SUSPENDED, {"affinity": NODE_AFFINITY}, ""),
+        (True, SUSPENDED, OTHER_RESOURCES, ""),
+        (True, SUSPENDED, OTHER_IMAGE, "spec.template.spec"),
+        (True, SUSPENDED, {"affinity": {"podAffinity": {}}}, "spec.template.spec"),
+        (True, SUSPENDED, {"schedulingGates": [{"name": "a"}]}, ""),
     ],
 )
-def test_what_may_change_of_the_template(suspend: bool, status: Any, pod: dict[str, Any], field: str) -> None:
-    old = stored({"suspend": suspend}, status)
-    faults = again(old, {"suspend": suspend}, **pod)
+def test_template_scheduling_fields_and_resources_are_mutable_while_suspended(
+    suspend: bool, status: Any, pod: dict[str, Any], field: str
+) -> None:
+    old = stored_job({"suspend": suspend}, status)
+    faults = update_errors(old, {"suspend": suspend}, **pod)
     assert [fault.partition(":")[0] for fault in faults] == ([field] if field else [])
 
 
-def test_node_affinity_may_go_again() -> None:
-    old = stored({"suspend": True, "template": template({**ONCE, "affinity": NODES})}, RESTING)
-    assert again(old, {"suspend": True}) == []
+def test_node_affinity_can_be_removed_while_suspended() -> None:
+    old = stored_job({"suspend": True, "template": template({**NEVER_RESTART, "affinity": NODE_AFFINITY})}, SUSPENDED)
+    assert update_errors(old, {"suspend": True}) == []
 
 
 @pytest.mark.parametrize(
@@ -206,22 +208,24 @@ def test_node_affinity_may_go_again() -> None:
         ({}, {"parallelism": 7, "completions": 1, "activeDeadlineSeconds": 8, "suspend": True}, []),
     ],
 )
-def test_what_may_change(before: dict[str, Any], after: dict[str, Any], faults: list[str]) -> None:
-    assert again(stored(before), after) == faults
+def test_immutable_spec_fields_are_rejected_on_update(
+    before: dict[str, Any], after: dict[str, Any], faults: list[str]
+) -> None:
+    assert update_errors(stored_job(before), after) == faults
 
 
-def test_errors_of_the_spec_are_reported_twice_for_a_change() -> None:
+def test_spec_errors_are_reported_twice_on_update() -> None:
     fault = "spec.parallelism: Invalid value: -1: must be greater than or equal to 0"
-    assert again(stored({"parallelism": 1}), {"parallelism": -1, "completions": None}) == [fault, fault]
+    assert update_errors(stored_job({"parallelism": 1}), {"parallelism": -1, "completions": None}) == [fault, fault]
 
 
-def test_old_jobs_lack_labels_with_a_prefix() -> None:
-    old = stored()
+def test_old_job_without_prefixed_labels_can_be_updated() -> None:
+    old = stored_job()
     for key in ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"):
         del old.spec.template.metadata.labels[key]
     assert old.spec.selector is not None
     old.spec.selector.matchLabels = {"controller-uid": UID}
-    assert again(old, {"parallelism": 3, "completions": 1}) == []
+    assert update_errors(old, {"parallelism": 3, "completions": 1}) == []
 
 
 # -- status ----------------------------------------------------------------------------------------------------------
@@ -230,22 +234,22 @@ START, END = format_time(NOW), format_time(NOW + 90)
 CONDITIONS = "status.conditions: Invalid value"
 
 
-def ended(*conditions: str, **status: Any) -> dict[str, Any]:
+def status_with(*conditions: str, **status: Any) -> dict[str, Any]:
     statuses = [{"type": condition, "status": "True"} for condition in conditions]
     return {"startTime": START, "conditions": statuses, **status}
 
 
-DONE = ended("SuccessCriteriaMet", "Complete", completionTime=END)
-BROKEN = ended("FailureTarget", "Failed")
+COMPLETE = status_with("SuccessCriteriaMet", "Complete", completionTime=END)
+FAILED = status_with("FailureTarget", "Failed")
 
 
 @pytest.mark.parametrize(
     ("status", "faults"),
     [
-        (DONE, []),
-        (BROKEN, []),
+        (COMPLETE, []),
+        (FAILED, []),
         (
-            {"conditions": DONE["conditions"]},
+            {"conditions": COMPLETE["conditions"]},
             [
                 "status.completionTime: Required value: completionTime is required for Complete jobs",
                 "status.startTime: Required value: startTime is required for finished job",
@@ -259,25 +263,25 @@ BROKEN = ended("FailureTarget", "Failed")
             ],
         ),
         (
-            {**DONE, "startTime": END, "completionTime": START},
+            {**COMPLETE, "startTime": END, "completionTime": START},
             [f'status.completionTime: Invalid value: "{START}": must be equal to or after `startTime`'],
         ),
         (
-            ended("Complete", "FailureTarget", completionTime=END),
+            status_with("Complete", "FailureTarget", completionTime=END),
             [
                 f"{CONDITIONS}: cannot set Complete=True and FailureTarget=true conditions",
                 f"{CONDITIONS}: cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
             ],
         ),
         (
-            ended("SuccessCriteriaMet", "FailureTarget", "Failed"),
+            status_with("SuccessCriteriaMet", "FailureTarget", "Failed"),
             [
                 f"{CONDITIONS}: cannot set SuccessCriteriaMet=True and Failed=true conditions",
                 f"{CONDITIONS}: cannot set SuccessCriteriaMet=True and FailureTarget=true conditions",
             ],
         ),
         (
-            {**DONE, "active": 1, "ready": 2, "terminating": 3},
+            {**COMPLETE, "active": 1, "ready": 2, "terminating": 3},
             [
                 "status.active: Invalid value: 1: active>0 is invalid for finished job",
                 "status.terminating: Invalid value: 3: terminating>0 is invalid for finished job",
@@ -285,7 +289,7 @@ BROKEN = ended("FailureTarget", "Failed")
             ],
         ),
         (
-            {**DONE, "uncountedTerminatedPods": {"succeeded": ["x", ""], "failed": ["x"]}},
+            {**COMPLETE, "uncountedTerminatedPods": {"succeeded": ["x", ""], "failed": ["x"]}},
             [
                 'status.uncountedTerminatedPods.succeeded[1]: Invalid value: "": must not be empty',
                 'status.uncountedTerminatedPods.failed[0]: Duplicate value: "x"',
@@ -309,7 +313,7 @@ def test_errors_of_a_first_status(status: dict[str, Any], faults: list[str]) -> 
     assert RULES.with_status(RULES.new(), status)[1] == faults
 
 
-def test_lists_of_indexes() -> None:
+def test_errors_of_completed_and_failed_indexes() -> None:
     job = RULES.new(indexed(backoffLimitPerIndex=1))
     assert RULES.with_status(job, {"completedIndexes": "0,2-4", "failedIndexes": "1"})[1] == []
     assert RULES.with_status(job, {"completedIndexes": "0,9", "failedIndexes": "x"})[1] == [
@@ -325,36 +329,44 @@ def test_lists_of_indexes() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "faults"),
     [
-        (BROKEN, {"startTime": START}, ["Failed=True", "FailureTarget=True"]),
-        (DONE, ended("SuccessCriteriaMet", "Complete", completionTime=format_time(NOW + 99)), ["field is immutable"]),
+        (FAILED, {"startTime": START}, ["Failed=True", "FailureTarget=True"]),
+        (
+            COMPLETE,
+            status_with("SuccessCriteriaMet", "Complete", completionTime=format_time(NOW + 99)),
+            ["field is immutable"],
+        ),
         ({"startTime": START}, {"startTime": END}, ["field is immutable for unsuspended job once set"]),
         ({"startTime": START, "failed": 3, "succeeded": 3}, {"startTime": START}, ["the failed", "the succeeded"]),
-        (ended("SuccessCriteriaMet"), {"startTime": START}, ["cannot disable the SuccessCriteriaMet=True condition"]),
+        (
+            status_with("SuccessCriteriaMet"),
+            {"startTime": START},
+            ["cannot disable the SuccessCriteriaMet=True condition"],
+        ),
     ],
 )
-def test_a_status_does_not_go_back(before: dict[str, Any], after: dict[str, Any], faults: list[str]) -> None:
-    errors = RULES.with_status(stored(None, before), after)[1]
+def test_status_update_cannot_revert_progress(before: dict[str, Any], after: dict[str, Any], faults: list[str]) -> None:
+    errors = RULES.with_status(stored_job(None, before), after)[1]
     assert len(errors) == len(faults)
     assert all(fault in text for fault, text in zip(faults, errors, strict=True))
 
 
-def test_a_status_that_was_wrong_before_may_be_worked_on() -> None:
-    old = stored(None, {"conditions": DONE["conditions"]})
-    assert RULES.with_status(old, {"conditions": DONE["conditions"], "succeeded": 1})[1] == []
+def test_invalid_stored_status_can_be_updated() -> None:
+    old = stored_job(None, {"conditions": COMPLETE["conditions"]})
+    assert RULES.with_status(old, {"conditions": COMPLETE["conditions"], "succeeded": 1})[1] == []
 
 
-def test_an_indexed_job_that_shrinks_may_count_fewer_successes() -> None:
-    old = stored(indexed(parallelism=5), {"succeeded": 5})
+def test_succeeded_count_of_indexed_job_may_decrease() -> None:
+    old = stored_job(indexed(parallelism=5), {"succeeded": 5})
     assert RULES.with_status(old, {"succeeded": 3})[1] == []
 
 
-# -- the rest --------------------------------------------------------------------------------------------------------
+# -- warnings and tables ---------------------------------------------------------------------------------------------
 
 
 def test_warnings() -> None:
     large = indexed(completions=100_001, parallelism=10_001)
     warnings = RULES.warnings(
-        {**large, "template": template({**ONCE, "terminationGracePeriodSeconds": -1})}, name="a.b"
+        {**large, "template": template({**NEVER_RESTART, "terminationGracePeriodSeconds": -1})}, name="a.b"
     )
     assert [text.partition(":")[0] for text in warnings] == [
         "metadata.name",
@@ -373,20 +385,20 @@ def test_warnings() -> None:
     [
         ({}, {}, ["Running", "0/1", ""]),
         ({"parallelism": 3}, {"startTime": START, "succeeded": 1}, ["Running", "1/1 of 3", "2m"]),
-        ({"parallelism": 1}, RESTING, ["Suspended", "0/1", ""]),
-        ({"completions": 4}, DONE, ["Complete", "0/4", "90s"]),
-        ({}, BROKEN, ["Failed", "0/1", "2m"]),
-        ({}, ended("FailureTarget"), ["FailureTarget", "0/1", "2m"]),
-        ({}, ended("SuccessCriteriaMet"), ["SuccessCriteriaMet", "0/1", "2m"]),
+        ({"parallelism": 1}, SUSPENDED, ["Suspended", "0/1", ""]),
+        ({"completions": 4}, COMPLETE, ["Complete", "0/4", "90s"]),
+        ({}, FAILED, ["Failed", "0/1", "2m"]),
+        ({}, status_with("FailureTarget"), ["FailureTarget", "0/1", "2m"]),
+        ({}, status_with("SuccessCriteriaMet"), ["SuccessCriteriaMet", "0/1", "2m"]),
     ],
 )
-def test_rows(spec: dict[str, Any], status: dict[str, Any], cells: list[str]) -> None:
+def test_table_cells(spec: dict[str, Any], status: dict[str, Any], cells: list[str]) -> None:
     selector = f"batch.kubernetes.io/controller-uid={UID}"
-    job = stored(spec, status)
+    job = stored_job(spec, status)
     assert RULES.cells(job, NOW + 120) == ["a", *cells, "2m", "c", "nginx:1", selector]
 
 
-def test_a_job_that_is_being_deleted_says_so_unless_it_has_ended() -> None:
-    job = stored()
+def test_table_shows_terminating_job() -> None:
+    job = stored_job()
     job.metadata.deletionTimestamp = START
     assert RULES.cells(job)[1] == "Terminating"

@@ -1,4 +1,4 @@
-"""Rules of core kinds that the recordings do not show."""
+"""Core kinds: rules that the golden replay does not cover."""
 
 import base64
 from typing import Any
@@ -26,16 +26,16 @@ def encoded(text: str) -> str:
 
 
 CIDR_SPEC = "spec.cidrs: Invalid value"
-TOO_MUCH = "x" * (1024 * 1024 + 1)
+TOO_LONG = "x" * (1024 * 1024 + 1)
 
 
 @pytest.mark.parametrize(
     ("path", "value", "faults"),
     [
-        (f"{NAMESPACE}/configmaps", named(data={"k": TOO_MUCH}), ["[]: Too long: may not be more than 1048576 bytes"]),
+        (f"{NAMESPACE}/configmaps", named(data={"k": TOO_LONG}), ["[]: Too long: may not be more than 1048576 bytes"]),
         (
             f"{NAMESPACE}/secrets",
-            named(stringData={"k": TOO_MUCH}),
+            named(stringData={"k": TOO_LONG}),
             ["data: Too long: may not be more than 1048576 bytes"],
         ),
         (
@@ -177,7 +177,7 @@ def test_errors_of_changes(path: str, obj: dict[str, Any], change: dict[str, Any
     with_server(work)
 
 
-def test_a_second_family_may_join_a_service_cidr() -> None:
+def test_service_cidr_can_be_extended_by_a_second_ip_family() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(CIDRS, named(spec={"cidrs": ["10.0.0.0/24"]}))
         changed = await server.change(f"{CIDRS}/a", {"spec": {"cidrs": ["10.0.0.0/24", "fd00::/120"]}})
@@ -186,7 +186,7 @@ def test_a_second_family_may_join_a_service_cidr() -> None:
     with_server(work)
 
 
-def test_string_data_of_a_secret_wins() -> None:
+def test_string_data_of_secret_overrides_data() -> None:
     async def work(server: ApiServer) -> None:
         value = named(data={"a": encoded("old"), "b": encoded("kept")}, stringData={"a": "new"})
         created = await server.make(f"{NAMESPACE}/secrets", value)
@@ -196,22 +196,22 @@ def test_string_data_of_a_secret_wins() -> None:
     with_server(work)
 
 
-def test_events_go_after_an_hour_in_both_groups() -> None:
+def test_events_expire_after_an_hour_in_both_api_groups() -> None:
     clock = VirtualClock()
 
     async def work(server: ApiServer) -> None:
-        about = {"kind": "Pod", "name": "p", "namespace": "ns"}
-        await server.make(f"{NAMESPACE}/events", named(involvedObject=about))
-        code, event = await server.ask("GET", f"{NEW_EVENTS}/a")
-        assert (code, event["regarding"]) == (200, about)
+        pod_reference = {"kind": "Pod", "name": "p", "namespace": "ns"}
+        await server.make(f"{NAMESPACE}/events", named(involvedObject=pod_reference))
+        code, event = await server.send("GET", f"{NEW_EVENTS}/a")
+        assert (code, event["regarding"]) == (200, pod_reference)
         await clock.advance(3700)
-        assert (await server.ask("GET", f"{NAMESPACE}/events/a"))[0] == 404
-        assert (await server.ask("GET", f"{NEW_EVENTS}/a"))[0] == 404
+        assert (await server.send("GET", f"{NAMESPACE}/events/a"))[0] == 404
+        assert (await server.send("GET", f"{NEW_EVENTS}/a"))[0] == 404
 
     with_server(work, clock=clock)
 
 
-def test_an_event_of_the_old_kind_may_have_any_name() -> None:
+def test_core_v1_event_may_have_any_name() -> None:
     async def work(server: ApiServer) -> None:
         value = {"metadata": {"name": "Pod_A.17"}, "involvedObject": {"namespace": "ns"}}
         await server.make(f"{NAMESPACE}/events", value)
@@ -219,33 +219,33 @@ def test_an_event_of_the_old_kind_may_have_any_name() -> None:
     with_server(work)
 
 
-def test_an_event_has_no_dependents_to_wait_for() -> None:
+def test_foreground_deletion_removes_event_immediately() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(f"{NAMESPACE}/events", named(involvedObject={"namespace": "ns"}))
-        await server.ask("DELETE", f"{NAMESPACE}/events/a?propagationPolicy=Foreground")
-        assert (await server.ask("GET", f"{NAMESPACE}/events/a"))[0] == 404
+        await server.send("DELETE", f"{NAMESPACE}/events/a?propagationPolicy=Foreground")
+        assert (await server.send("GET", f"{NAMESPACE}/events/a"))[0] == 404
 
     with_server(work)
 
 
-def test_errors_about_new_events_name_the_stored_resource() -> None:
+def test_errors_of_events_v1_name_the_core_resource() -> None:
     async def work(server: ApiServer) -> None:
-        _, status = await server.ask("GET", f"{NEW_EVENTS}/none")
+        _, status = await server.send("GET", f"{NEW_EVENTS}/none")
         assert status["message"] == 'events "none" not found'
 
     with_server(work)
 
 
-def test_the_scale_of_a_replication_controller() -> None:
+def test_scale_of_replication_controller_reads_and_writes_replicas() -> None:
     async def work(server: ApiServer) -> None:
         pod = {"containers": [{"name": "c", "image": "i"}]}
         template = {"metadata": {"labels": {"b": "2", "a": "1"}}, "spec": pod}
         await server.make(CONTROLLERS, named(spec={"template": template}))
-        _, scale = await server.ask("GET", f"{CONTROLLERS}/a/scale")
+        _, scale = await server.send("GET", f"{CONTROLLERS}/a/scale")
         assert (scale["spec"], scale["status"]) == ({"replicas": 1}, {"replicas": 0, "selector": "a=1,b=2"})
-        code, scale = await server.ask("PUT", f"{CONTROLLERS}/a/scale", {**scale, "spec": {"replicas": 3}})
+        code, scale = await server.send("PUT", f"{CONTROLLERS}/a/scale", {**scale, "spec": {"replicas": 3}})
         assert (code, scale["spec"]) == (200, {"replicas": 3})
-        _, controller = await server.ask("GET", f"{CONTROLLERS}/a")
+        _, controller = await server.send("GET", f"{CONTROLLERS}/a")
         assert (controller["spec"]["replicas"], controller["metadata"]["generation"]) == (3, 2)
         faults = await server.refused("PATCH", f"{CONTROLLERS}/a/scale", {"spec": {"replicas": -1}})
         assert faults == ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]
@@ -253,19 +253,19 @@ def test_the_scale_of_a_replication_controller() -> None:
     with_server(work)
 
 
-def test_a_lease_is_changed_by_those_only_who_know_it() -> None:
+def test_lease_update_requires_current_resource_version() -> None:
     async def work(server: ApiServer) -> None:
-        code, lease = await server.ask("PUT", f"{LEASES}/a", named(spec={"holderIdentity": "x"}))
+        code, lease = await server.send("PUT", f"{LEASES}/a", named(spec={"holderIdentity": "x"}))
         assert code == 201
-        assert (await server.ask("PUT", f"{LEASES}/a", named(spec={})))[0] == 422
+        assert (await server.send("PUT", f"{LEASES}/a", named(spec={})))[0] == 422
         lease["spec"]["holderIdentity"] = "y"
-        assert (await server.ask("PUT", f"{LEASES}/a", lease))[0] == 200
-        assert (await server.ask("PUT", f"{LEASES}/a", lease))[0] == 409
+        assert (await server.send("PUT", f"{LEASES}/a", lease))[0] == 200
+        assert (await server.send("PUT", f"{LEASES}/a", lease))[0] == 409
 
     with_server(work)
 
 
-def test_a_limit_range_without_a_name_gets_one() -> None:
+def test_limit_range_without_name_gets_a_generated_name() -> None:
     async def work(server: ApiServer) -> None:
         created = await server.make(f"{NAMESPACE}/limitranges", {"metadata": {}, "spec": {"limits": []}})
         assert len(created["metadata"]["name"]) == 36
@@ -274,17 +274,19 @@ def test_a_limit_range_without_a_name_gets_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "single", "all_of_them"),
+    ("spec", "pod_cidr", "pod_cidrs"),
     [
         ({"podCIDR": "10.0.0.0/24"}, "10.0.0.0/24", ["10.0.0.0/24"]),
         ({"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}, "10.0.0.0/24", ["10.0.0.0/24", "fd00::/64"]),
         ({"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.0.0/24"]}, "10.0.1.0/24", ["10.0.1.0/24"]),
     ],
 )
-def test_the_pod_ranges_of_a_node(spec: dict[str, Any], single: str, all_of_them: list[str]) -> None:
+def test_pod_cidr_and_pod_cidrs_of_node_are_synchronized(
+    spec: dict[str, Any], pod_cidr: str, pod_cidrs: list[str]
+) -> None:
     async def work(server: ApiServer) -> None:
         created = await server.make("/api/v1/nodes", named(spec=spec))
-        assert (created["spec"]["podCIDR"], created["spec"]["podCIDRs"]) == (single, all_of_them)
+        assert (created["spec"]["podCIDR"], created["spec"]["podCIDRs"]) == (pod_cidr, pod_cidrs)
 
     with_server(work)
 

@@ -1,4 +1,4 @@
-"""Flow schemas and priority levels."""
+"""FlowSchemas and PriorityLevelConfigurations."""
 
 from typing import Any
 
@@ -130,20 +130,20 @@ def test_defaults() -> None:
     in_cluster(work)
 
 
-def test_what_requests_fall_back_on_is_fixed() -> None:
+def test_spec_of_catch_all_schema_is_fixed_but_exempt_level_can_be_changed() -> None:
     value = {"metadata": {"name": "catch-all"}, "spec": {**LEVEL, "matchingPrecedence": 10000}}
     assert errors_of_new(SCHEMAS, value)[0].endswith(": spec of 'catch-all' must equal the fixed value")
     exempt = {"metadata": {"name": "exempt"}, "spec": {"type": "Exempt", "exempt": {"nominalConcurrencyShares": 5}}}
     assert errors_of_new(LEVELS, exempt) == []
 
 
-def test_conditions_of_the_status() -> None:
+def test_status_conditions_require_a_type() -> None:
     status = {"status": {"conditions": [{"type": "A", "status": "True"}, {"type": "", "status": "True"}]}}
     value = rules(nonResourceRules=[EVERYTHING])
     assert errors_of_change(SCHEMAS, value, status, "/status") == ["status.conditions[1].type: Required value"]
 
 
-def test_a_table_shows_schemas_in_the_order_in_which_they_are_tried() -> None:
+def test_table_is_sorted_by_matching_precedence() -> None:
     async def work(cluster: Cluster) -> None:
         for name, precedence in (("a", 900), ("b", 800), ("c", 800)):
             await cluster.make(

@@ -1,4 +1,4 @@
-"""Ingresses, their classes and network policies: what the recordings do not show."""
+"""Ingresses, IngressClasses and NetworkPolicies: rules that the golden replay does not cover."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def policy(block: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("where", "value", "faults"),
+    ("collection", "value", "faults"),
     [
         (INGRESSES, path("", "ImplementationSpecific"), []),
         (
@@ -96,11 +96,11 @@ def policy(block: dict[str, Any]) -> dict[str, Any]:
         ),
     ],
 )
-def test_errors_of_new_objects(where: str, value: dict[str, Any], faults: list[str]) -> None:
-    assert errors_of_new(where, value) == faults
+def test_errors_of_new_objects(collection: str, value: dict[str, Any], faults: list[str]) -> None:
+    assert errors_of_new(collection, value) == faults
 
 
-def test_a_change_counts_and_a_status_does_not() -> None:
+def test_generation_counts_spec_changes_but_not_status_changes() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(INGRESSES, named(spec={"defaultBackend": BACKEND}))
         status = {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}, "metadata": {"labels": {"l": "m"}}}
@@ -112,13 +112,13 @@ def test_a_change_counts_and_a_status_does_not() -> None:
     in_cluster(work)
 
 
-def test_networks_that_a_policy_had_are_not_looked_at_again() -> None:
+def test_changed_cidrs_of_network_policy_are_validated() -> None:
     change = {"spec": {"egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["nope"]}}]}]}}
     assert len(errors_of_change(POLICIES, policy({"cidr": "10.0.0.0/8"}), change)) == 1
 
 
 @pytest.mark.parametrize(
-    ("where", "value", "warnings"),
+    ("collection", "value", "warnings"),
     [
         (
             INGRESSES,
@@ -138,14 +138,14 @@ def test_networks_that_a_policy_had_are_not_looked_at_again() -> None:
         ),
     ],
 )
-def test_warnings(where: str, value: dict[str, Any], warnings: list[str]) -> None:
+def test_warnings(collection: str, value: dict[str, Any], warnings: list[str]) -> None:
     async def work(cluster: Cluster) -> None:
-        assert await cluster.warnings(where, value) == warnings
+        assert await cluster.warnings(collection, value) == warnings
 
     in_cluster(work)
 
 
-def test_tables() -> None:
+def test_table_cells() -> None:
     hosts = [{"host": f"h{number}.example.com"} for number in range(5)]
 
     async def work(cluster: Cluster) -> None:

@@ -1,5 +1,4 @@
-"""What holds for every kind: a good object is taken and stays as it is, and nothing that a client sends breaks the
-server."""
+"""Properties of every kind: a valid object is stored unchanged, and no request makes the server fail."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ STORED = {
     if resource.storage is not None
 }
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-CREATED, CHANGED = 24, 12
-REFUSED = (400, 403, 404, 409, 422)
+CREATE_EXAMPLES, UPDATE_EXAMPLES = 24, 12
+CLIENT_ERRORS = (400, 403, 404, 409, 422)
 
 
 def collection(resource: Resource) -> str:
@@ -29,17 +28,17 @@ def collection(resource: Resource) -> str:
     return f"{prefix}/{'namespaces/ns/' if resource.namespaced else ''}{resource.plural}"
 
 
-def good(resource: Resource) -> dict[str, Any]:
+def sample_of(resource: Resource) -> dict[str, Any]:
     return GOOD[resource.group, resource.kind]
 
 
 def named(value: dict[str, Any], name: str, **metadata: Any) -> dict[str, Any]:
-    """With a name, unless the kind's rules for names are in what is given."""
-    object_name = good_name(value) or name
+    """Return the object with this name, unless it has a name that the rules of its kind require."""
+    object_name = name_of(value) or name
     return {**value, "metadata": {"name": object_name, **metadata}}
 
 
-def good_name(value: dict[str, Any]) -> str:
+def name_of(value: dict[str, Any]) -> str:
     meta = value.get("metadata")
     return meta.get("name", "") if isinstance(meta, dict) else ""
 
@@ -47,37 +46,37 @@ def good_name(value: dict[str, Any]) -> str:
 def random_objects(resource: Resource, count: int) -> list[dict[str, Any]]:
     kind = type_for(resource.gvk)
     assert kind is not None
-    base = good(resource)
+    base = sample_of(resource)
     values_ = examples(objects(schemas.of(kind), {key: part for key, part in base.items() if key != "metadata"}), count)
     return [{**value, "metadata": base.get("metadata", {})} for value in values_]
 
 
-def test_every_kind_has_a_good_object() -> None:
+def test_every_stored_kind_has_a_sample_object() -> None:
     assert set(GOOD) == {(resource.group, resource.kind) for resource in STORED.values()}
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_a_good_object_is_taken_shown_and_kept(name: str) -> None:
+def test_sample_object_can_be_created_updated_listed_and_deleted(name: str) -> None:
     resource = STORED[name]
 
     async def work(cluster: Cluster) -> None:
-        path, value = collection(resource), named(good(resource), "a", labels={"l": "m"})
+        path, value = collection(resource), named(sample_of(resource), "a", labels={"l": "m"})
         dry = await cluster.send("POST", f"{path}?dryRun=All", value)
         assert dry.code == 201, dry.json
         created = await cluster.make(path, value)
         object_path = f"{path}/{created['metadata']['name']}"
-        await stays(cluster, object_path, created)
+        await assert_unchanged_by_put(cluster, object_path, created)
         for target in (path, object_path):
-            table = (await cluster.asks.get(target, accept=TABLE)).json
+            table = (await cluster.client.get(target, accept=TABLE)).json
             widths = {len(row["cells"]) for row in table["rows"]}
             assert widths == {len(table["columnDefinitions"])}, table
-        gone = await cluster.send("DELETE", object_path)
-        assert gone.code == 200, gone.json
+        deleted = await cluster.send("DELETE", object_path)
+        assert deleted.code == 200, deleted.json
 
     in_cluster(work)
 
 
-async def stays(cluster: Cluster, path: str, created: dict[str, Any]) -> None:
+async def assert_unchanged_by_put(cluster: Cluster, path: str, created: dict[str, Any]) -> None:
     again = await cluster.send("PUT", path, created)
     assert again.code == 200, (created, again.json)
     assert again.json == created
@@ -85,25 +84,25 @@ async def stays(cluster: Cluster, path: str, created: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_random_objects_are_kept_as_they_are_taken_or_refused(name: str) -> None:
+def test_random_objects_are_rejected_or_stored_unchanged(name: str) -> None:
     resource = STORED[name]
 
     async def work(cluster: Cluster) -> None:
         path = collection(resource)
-        for number, value in enumerate(random_objects(resource, CREATED)):
+        for number, value in enumerate(random_objects(resource, CREATE_EXAMPLES)):
             reply = await cluster.send("POST", path, named(value, f"a{number}"))
-            assert reply.code in (201, *REFUSED), (value, reply.json)
+            assert reply.code in (201, *CLIENT_ERRORS), (value, reply.json)
             if reply.code == 201:
                 object_path = f"{path}/{reply.json['metadata']['name']}"
-                await stays(cluster, object_path, reply.json)
-                gone = await cluster.send("DELETE", f"{object_path}?propagationPolicy=Background")
-                assert gone.code == 200, gone.json
+                await assert_unchanged_by_put(cluster, object_path, reply.json)
+                deleted = await cluster.send("DELETE", f"{object_path}?propagationPolicy=Background")
+                assert deleted.code == 200, deleted.json
 
     in_cluster(work)
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_random_changes_are_taken_or_refused(name: str) -> None:
+def test_random_updates_are_accepted_or_rejected_as_client_errors(name: str) -> None:
     resource = STORED[name]
     parts = [
         "",
@@ -116,12 +115,12 @@ def test_random_changes_are_taken_or_refused(name: str) -> None:
 
     async def work(cluster: Cluster) -> None:
         path = collection(resource)
-        created = await cluster.make(path, named(good(resource), "a"))
+        created = await cluster.make(path, named(sample_of(resource), "a"))
         object_path = f"{path}/{created['metadata']['name']}"
-        for value in random_objects(resource, CHANGED):
+        for value in random_objects(resource, UPDATE_EXAMPLES):
             for part in parts:
                 present = (await cluster.send("GET", object_path)).json
                 reply = await cluster.send("PUT", object_path + part, {**value, "metadata": present["metadata"]})
-                assert reply.code in (200, *REFUSED), (value, reply.json)
+                assert reply.code in (200, *CLIENT_ERRORS), (value, reply.json)
 
     in_cluster(work)

@@ -1,4 +1,4 @@
-"""Roles and bindings: what the recordings do not show."""
+"""Roles and role bindings: rules that the golden replay does not cover."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[st
 
 
 @pytest.mark.parametrize("path", [ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS])
-def test_a_put_creates(path: str) -> None:
+def test_put_creates_missing_role_or_binding(path: str) -> None:
     async def work(cluster: Cluster) -> None:
         value = named() if path.endswith("roles") else binding()
         assert (await cluster.send("PUT", f"{path}/a", value)).code == 201
@@ -75,7 +75,7 @@ def test_a_put_creates(path: str) -> None:
     in_cluster(work)
 
 
-def test_a_binding_shows_who_it_is_for() -> None:
+def test_table_shows_subjects_of_binding() -> None:
     async def work(cluster: Cluster) -> None:
         subjects = [{"kind": "User", "name": "u"}, {"kind": "User", "name": "v"}, {"kind": "Group", "name": "g"}]
         account = {"kind": "ServiceAccount", "name": "s", "namespace": "ns"}

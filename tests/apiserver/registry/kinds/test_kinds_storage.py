@@ -1,4 +1,4 @@
-"""Classes, drivers and attachments of storage: what the recordings do not show."""
+"""Kinds of storage.k8s.io: rules that the golden replay does not cover."""
 
 from typing import Any
 
@@ -200,10 +200,10 @@ def test_errors_of_changes(path: str, value: dict[str, Any], change: dict[str, A
     assert errors_of_change(path, value, change) == faults
 
 
-def test_the_status_of_an_attachment() -> None:
+def test_volume_attachment_status_is_validated_and_written_separately() -> None:
     value = attachment({"persistentVolumeName": "v"})
-    bad = {"status": {"attachError": {"message": "m" * 1025, "errorCode": -1}}}
-    assert errors_of_change(ATTACHMENTS, value, bad, "/status") == [
+    invalid_status = {"status": {"attachError": {"message": "m" * 1025, "errorCode": -1}}}
+    assert errors_of_change(ATTACHMENTS, value, invalid_status, "/status") == [
         "status.attachError.message: Too long: may not be more than 262144 bytes",
         "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive",
     ]
@@ -218,7 +218,7 @@ def test_the_status_of_an_attachment() -> None:
     in_cluster(work)
 
 
-def test_a_driver_counts_changes_from_its_first_one() -> None:
+def test_generation_of_csi_driver_starts_with_the_first_update() -> None:
     async def work(cluster: Cluster) -> None:
         created = await cluster.make(DRIVERS, named(spec={"preventPodSchedulingIfMissing": True}))
         assert "generation" not in created["metadata"]

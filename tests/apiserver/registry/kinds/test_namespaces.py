@@ -1,4 +1,4 @@
-"""Namespaces: how they come and how they go."""
+"""Creation and deletion of namespaces."""
 
 from tests.apiserver.registry.shared_store_servers import ApiServer, with_server
 
@@ -23,39 +23,39 @@ def test_a_generated_name_is_in_the_label() -> None:
     with_server(work)
 
 
-def test_it_goes_with_its_last_finalizer() -> None:
+def test_namespace_is_removed_with_its_last_finalizer() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(NAMESPACES, {"metadata": {"name": "a"}, "spec": {"finalizers": ["example.com/x"]}})
-        _, marked = await server.ask("DELETE", f"{NAMESPACES}/a")
+        _, marked = await server.send("DELETE", f"{NAMESPACES}/a")
         assert marked["status"]["phase"] == "Terminating"
         assert "deletionGracePeriodSeconds" not in marked["metadata"]
-        _, again = await server.ask("DELETE", f"{NAMESPACES}/a")
+        _, again = await server.send("DELETE", f"{NAMESPACES}/a")
         assert again == marked
         for finalizers in (["example.com/x"], []):
             value = {"metadata": {"name": "a"}, "spec": {"finalizers": finalizers}}
-            assert (await server.ask("PUT", f"{NAMESPACES}/a/finalize", value))[0] == 200
-        assert (await server.ask("GET", f"{NAMESPACES}/a"))[0] == 404
+            assert (await server.send("PUT", f"{NAMESPACES}/a/finalize", value))[0] == 200
+        assert (await server.send("GET", f"{NAMESPACES}/a"))[0] == 404
 
     with_server(work)
 
 
-def test_finalizers_of_its_metadata_hold_it_as_well() -> None:
+def test_metadata_finalizers_delay_removal_of_namespace() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(NAMESPACES, {"metadata": {"name": "a", "finalizers": ["example.com/x"]}})
-        await server.ask("DELETE", f"{NAMESPACES}/a")
+        await server.send("DELETE", f"{NAMESPACES}/a")
         value = {"metadata": {"name": "a", "finalizers": ["example.com/x"]}, "spec": {"finalizers": []}}
-        await server.ask("PUT", f"{NAMESPACES}/a/finalize", value)
-        assert (await server.ask("GET", f"{NAMESPACES}/a"))[0] == 200
+        await server.send("PUT", f"{NAMESPACES}/a/finalize", value)
+        assert (await server.send("GET", f"{NAMESPACES}/a"))[0] == 200
         await server.change(f"{NAMESPACES}/a", {"metadata": {"finalizers": None}})
-        assert (await server.ask("GET", f"{NAMESPACES}/a"))[0] == 404
+        assert (await server.send("GET", f"{NAMESPACES}/a"))[0] == 404
 
     with_server(work)
 
 
-def test_the_phase_follows_the_deletion() -> None:
+def test_terminating_namespace_cannot_become_active() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(NAMESPACES, {"metadata": {"name": "a"}})
-        await server.ask("DELETE", f"{NAMESPACES}/a")
+        await server.send("DELETE", f"{NAMESPACES}/a")
         faults = await server.refused("PATCH", f"{NAMESPACES}/a/status", {"status": {"phase": "Active"}})
         text = "may only be 'Terminating' if `deletionTimestamp` is not empty"
         assert faults == [f'status.Phase: Invalid value: "Active": {text}']
@@ -63,10 +63,10 @@ def test_the_phase_follows_the_deletion() -> None:
     with_server(work)
 
 
-def test_orphaning_leaves_its_mark() -> None:
+def test_orphan_propagation_policy_adds_orphan_finalizer() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(NAMESPACES, {"metadata": {"name": "a"}})
-        _, marked = await server.ask("DELETE", f"{NAMESPACES}/a?propagationPolicy=Orphan")
+        _, marked = await server.send("DELETE", f"{NAMESPACES}/a?propagationPolicy=Orphan")
         assert marked["metadata"]["finalizers"] == ["orphan"]
 
     with_server(work)

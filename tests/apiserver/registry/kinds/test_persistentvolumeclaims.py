@@ -1,4 +1,4 @@
-"""Claims of storage: what the recordings do not show."""
+"""PersistentVolumeClaims: rules that the golden replay does not cover."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ RULES = Rules(
     PersistentVolumeClaim,
     {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 )
-OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
+CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 SNAPSHOT = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
 OTHER = {"apiGroup": "x.io", "kind": "Thing", "name": "t"}
 
 
-def bound(spec: dict[str, Any] | None = None, capacity: str = "1Gi") -> Any:
+def bound_claim(spec: dict[str, Any] | None = None, capacity: str = "1Gi") -> Any:
     claim = RULES.new(spec)
     claim.status.phase, claim.status.capacity = "Bound", {"storage": capacity}
     return claim
@@ -28,39 +28,42 @@ def storage(size: str) -> dict[str, Any]:
     return {"resources": {"requests": {"storage": size}}}
 
 
-def test_both_names_of_a_source_say_the_same() -> None:
-    old_way, new_way = RULES.new({"dataSource": SNAPSHOT}).spec, RULES.new({"dataSourceRef": OTHER}).spec
-    assert (old_way.dataSourceRef.kind, old_way.dataSourceRef.name) == ("VolumeSnapshot", "s")
-    assert (new_way.dataSource.kind, new_way.dataSource.name) == ("Thing", "t")
-    elsewhere = RULES.new({"dataSourceRef": {**OTHER, "namespace": "n"}}).spec
-    assert (elsewhere.dataSource, elsewhere.dataSourceRef) == (None, None)
+def test_data_source_and_data_source_ref_are_synchronized() -> None:
+    with_data_source, with_data_source_ref = (
+        RULES.new({"dataSource": SNAPSHOT}).spec,
+        RULES.new({"dataSourceRef": OTHER}).spec,
+    )
+    assert (with_data_source.dataSourceRef.kind, with_data_source.dataSourceRef.name) == ("VolumeSnapshot", "s")
+    assert (with_data_source_ref.dataSource.kind, with_data_source_ref.dataSource.name) == ("Thing", "t")
+    from_other_namespace = RULES.new({"dataSourceRef": {**OTHER, "namespace": "n"}}).spec
+    assert (from_other_namespace.dataSource, from_other_namespace.dataSourceRef) == (None, None)
 
 
-def test_a_bound_claim_may_grow_and_take_back_what_it_did_not_get() -> None:
-    grown = bound(storage("5Gi"), capacity="1Gi")
-    assert RULES.changed(grown, storage("7Gi"))[1] == []
-    assert RULES.changed(grown, storage("2Gi"))[1] == []
-    assert RULES.changed(grown, storage("1Gi"))[1] == [
+def test_requests_of_bound_claim_can_be_reduced_only_to_above_capacity() -> None:
+    expanded = bound_claim(storage("5Gi"), capacity="1Gi")
+    assert RULES.changed(expanded, storage("7Gi"))[1] == []
+    assert RULES.changed(expanded, storage("2Gi"))[1] == []
+    assert RULES.changed(expanded, storage("1Gi"))[1] == [
         "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"
     ]
 
 
-def test_amounts_that_are_spelled_otherwise_are_the_same() -> None:
+def test_equal_quantities_in_different_notation_are_no_change() -> None:
     assert RULES.changed(RULES.new(storage("1k")), storage("1000"))[1] == []
 
 
-def test_a_class_may_be_named_later_and_move_from_its_annotation() -> None:
+def test_storage_class_can_be_set_later_or_moved_from_annotation() -> None:
     assert RULES.changed(RULES.new(), {"storageClassName": "c"})[1] == []
-    annotated = RULES.new(annotations={OLD_CLASS: "c"})
+    annotated = RULES.new(annotations={CLASS_ANNOTATION: "c"})
     assert RULES.changed(annotated, {"storageClassName": "c"})[1] == []
-    faults = RULES.changed(annotated, {"storageClassName": "d"}, annotations={OLD_CLASS: "d"})[1]
-    assert faults[0] == f'metadata.annotations.{OLD_CLASS}: Invalid value: "d": field is immutable'
+    faults = RULES.changed(annotated, {"storageClassName": "d"}, annotations={CLASS_ANNOTATION: "d"})[1]
+    assert faults[0] == f'metadata.annotations.{CLASS_ANNOTATION}: Invalid value: "d": field is immutable'
     assert faults[1].startswith("spec: Forbidden: spec is immutable after creation except resources.requests")
 
 
 @pytest.mark.parametrize(("name", "word"), [(None, "nil"), ("", "empty string")])
-def test_attributes_in_effect_cannot_be_taken_away(name: str | None, word: str) -> None:
-    claim = bound({"volumeAttributesClassName": "v"})
+def test_current_volume_attributes_class_cannot_be_unset(name: str | None, word: str) -> None:
+    claim = bound_claim({"volumeAttributesClassName": "v"})
     claim.status.currentVolumeAttributesClassName = "v"
     assert RULES.changed(claim, {"volumeAttributesClassName": "w"})[1] == []
     assert RULES.changed(claim, {"volumeAttributesClassName": name})[1] == [
@@ -91,8 +94,8 @@ def test_a_fraction_of_a_byte_gets_a_warning() -> None:
     ]
 
 
-def test_the_table_shows_the_volume_that_was_given() -> None:
-    claim = bound({"volumeName": "v", "storageClassName": "c"})
+def test_table_cells_of_bound_and_pending_claims() -> None:
+    claim = bound_claim({"volumeName": "v", "storageClassName": "c"})
     claim.status.accessModes = ["ReadWriteOnce"]
     assert RULES.cells(claim) == ["a", "Bound", "v", "1Gi", "RWO", "c", "<unset>", "0s", "Filesystem"]
     assert RULES.cells(RULES.new())[1:6] == ["Pending", "", "", "", ""]

@@ -1,4 +1,4 @@
-"""Persistent volumes: what the recordings do not show."""
+"""PersistentVolumes: rules that the golden replay does not cover."""
 
 from typing import Any
 
@@ -108,19 +108,19 @@ def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "filled"),
+    ("source", "defaults"),
     [
         ({"rbd": {"monitors": ["m"], "image": "i"}}, {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"}),
         ({"scaleIO": {"gateway": "g", "system": "s"}}, {"storageMode": "ThinProvisioned", "fsType": "xfs"}),
         ({"azureDisk": {"diskName": "d", "diskURI": "u"}}, {"cachingMode": "ReadWrite", "kind": "Shared"}),
     ],
 )
-def test_sources_are_completed(source: dict[str, Any], filled: dict[str, Any]) -> None:
+def test_volume_source_defaults(source: dict[str, Any], defaults: dict[str, Any]) -> None:
     volume_source = getattr(RULES.new(source).spec, next(iter(source)))
-    assert {field: getattr(volume_source, field) for field in filled} == filled
+    assert {field: getattr(volume_source, field) for field in defaults} == defaults
 
 
-def test_mount_options_of_old_are_for_some_sources() -> None:
+def test_mount_options_annotation_is_forbidden_for_unsupported_sources() -> None:
     key = "volume.beta.kubernetes.io/mount-options"
     assert RULES.faults({"nfs": {"server": "s", "path": "/x"}}, annotations={key: "ro"}) == []
     assert RULES.faults(HOST, annotations={key: "ro"}) == [
@@ -140,23 +140,23 @@ def test_deprecated_fields_get_a_warning() -> None:
     ]
 
 
-def test_labels_of_nodes_may_get_their_newer_names() -> None:
-    def at(key: str) -> dict[str, Any]:
+def test_beta_topology_labels_in_node_affinity_can_be_replaced_by_ga_labels() -> None:
+    def with_affinity_to(key: str) -> dict[str, Any]:
         terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": ["z"]}]}]
         return {**HOST, "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
 
-    old = RULES.new(at("failure-domain.beta.kubernetes.io/zone"))
-    assert RULES.changed(old, at("topology.kubernetes.io/zone"))[1] == []
-    assert len(RULES.changed(old, at("topology.kubernetes.io/region"))[1]) == 1
+    old = RULES.new(with_affinity_to("failure-domain.beta.kubernetes.io/zone"))
+    assert RULES.changed(old, with_affinity_to("topology.kubernetes.io/zone"))[1] == []
+    assert len(RULES.changed(old, with_affinity_to("topology.kubernetes.io/region"))[1]) == 1
 
 
-def test_a_secret_for_expansion_may_come_later() -> None:
+def test_controller_expand_secret_can_be_added_later() -> None:
     csi = {"csi": {"driver": "d.example.com", "volumeHandle": "h"}}
     secret = {"controllerExpandSecretRef": {"name": "s", "namespace": "n"}}
     assert RULES.changed(RULES.new(csi), {"csi": {**csi["csi"], **secret}})[1] == []
 
 
-def test_the_time_of_a_phase_is_kept_with_it() -> None:
+def test_last_phase_transition_time_changes_only_with_the_phase() -> None:
     old = RULES.new(HOST)
     old.status.lastPhaseTransitionTime = "2020-01-01T00:00:00Z"
     same, _ = RULES.with_status(old, {"phase": "Pending", "message": "m"})
@@ -167,7 +167,7 @@ def test_the_time_of_a_phase_is_kept_with_it() -> None:
     assert updated.status.lastPhaseTransitionTime == "2021-01-01T00:00:00Z"
 
 
-def test_the_table() -> None:
+def test_table_cells() -> None:
     claim = {"claimRef": {"namespace": "n", "name": "c"}, "storageClassName": "s"}
     volume = RULES.new({**HOST, **claim, "accessModes": ["ReadWriteMany", "ReadWriteOnce", "ReadWriteMany"]})
     assert RULES.cells(volume) == [

@@ -1,4 +1,4 @@
-"""Disruption budgets: what the recordings do not show."""
+"""PodDisruptionBudgets: rules that the golden replay does not cover."""
 
 from typing import Any
 
@@ -11,31 +11,39 @@ from tests.apiserver.cluster import Cluster, in_cluster
 from tests.apiserver.registry.kind_rules import NOW, Rules
 
 RULES = Rules(poddisruptionbudgets.BEHAVIOUR, PodDisruptionBudget, {"minAvailable": 1})
-MARK = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
-BAD = {"selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["no good"]}]}}
+EMPTY_SELECTOR_LABEL = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
+INVALID_SELECTOR = {"selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["no good"]}]}}
 CONDITION = {"type": "A", "status": "True", "reason": "R", "message": "", "lastTransitionTime": format_time(NOW)}
 
 
 @pytest.mark.parametrize(
     ("selector", "kept"),
     [
-        ({"matchLabels": {"a": "b", MARK: "x"}}, {"a": "b"}),
-        ({"matchExpressions": [{"key": MARK, "operator": "Exists"}, {"key": "a", "operator": "Exists"}]}, ["a"]),
-        ({"matchExpressions": [{"key": MARK, "operator": "Exists"}]}, [MARK]),
-        ({"matchExpressions": [{"key": MARK, "operator": "DoesNotExist"}]}, [MARK]),
+        ({"matchLabels": {"a": "b", EMPTY_SELECTOR_LABEL: "x"}}, {"a": "b"}),
+        (
+            {
+                "matchExpressions": [
+                    {"key": EMPTY_SELECTOR_LABEL, "operator": "Exists"},
+                    {"key": "a", "operator": "Exists"},
+                ]
+            },
+            ["a"],
+        ),
+        ({"matchExpressions": [{"key": EMPTY_SELECTOR_LABEL, "operator": "Exists"}]}, [EMPTY_SELECTOR_LABEL]),
+        ({"matchExpressions": [{"key": EMPTY_SELECTOR_LABEL, "operator": "DoesNotExist"}]}, [EMPTY_SELECTOR_LABEL]),
     ],
 )
-def test_the_mark_of_an_older_version_does_not_mix_with_others(selector: dict[str, Any], kept: Any) -> None:
+def test_v1beta1_empty_selector_label_is_removed_from_other_selectors(selector: dict[str, Any], kept: Any) -> None:
     labels = RULES.new({"selector": selector}).spec.selector
     assert (labels.matchLabels or [term.key for term in labels.matchExpressions]) == kept
 
 
-def test_bad_values_in_a_selector_may_stay() -> None:
-    assert len(RULES.faults(BAD)) == 1
-    assert RULES.changed(RULES.new(BAD), {**BAD, "minAvailable": 2})[1] == []
+def test_invalid_value_in_stored_selector_is_allowed_on_update() -> None:
+    assert len(RULES.faults(INVALID_SELECTOR)) == 1
+    assert RULES.changed(RULES.new(INVALID_SELECTOR), {**INVALID_SELECTOR, "minAvailable": 2})[1] == []
 
 
-def test_generations_and_versions() -> None:
+def test_generation_counts_spec_changes_and_update_requires_resource_version() -> None:
     old = RULES.new()
     new, _ = RULES.changed(old, {"minAvailable": "50%"})
     assert (old.metadata.generation, new.metadata.generation) == (1, 2)
@@ -67,7 +75,7 @@ def test_a_repeated_condition_is_reported_once() -> None:
     assert errors == ['status.conditions[1].type: Duplicate value: "A"']
 
 
-def test_errors_of_the_metadata_are_reported_only_without_others() -> None:
+def test_metadata_errors_are_reported_only_without_spec_errors() -> None:
     async def work(cluster: Cluster) -> None:
         path = "/apis/policy/v1/namespaces/ns/poddisruptionbudgets"
         both = {"metadata": {"name": "A_b", "labels": {"-": ""}}, "spec": {"minAvailable": -1}}
@@ -80,6 +88,6 @@ def test_errors_of_the_metadata_are_reported_only_without_others() -> None:
     in_cluster(work)
 
 
-def test_rows() -> None:
+def test_table_cells() -> None:
     updated, _ = RULES.with_status(RULES.new(), {"disruptionsAllowed": 3})
     assert RULES.cells(updated) == ["a", "1", "N/A", 3, "0s"]

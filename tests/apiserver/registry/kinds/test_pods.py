@@ -1,4 +1,4 @@
-"""The life of a pod through requests: made, bound, evicted, deleted, and its subresources on the way."""
+"""Requests to pods: creation, binding, deletion, eviction, subresources and tables."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def test_a_new_pod_is_pending_at_its_first_generation() -> None:
     in_cluster(work)
 
 
-def test_label_keys_join_the_selectors_once() -> None:
+def test_match_label_keys_are_merged_into_selectors_once() -> None:
     term = {"topologyKey": "z", "labelSelector": {}, "matchLabelKeys": ["a", "none"], "mismatchLabelKeys": ["b"]}
 
     async def work(cluster: Cluster) -> None:
@@ -42,7 +42,7 @@ def test_label_keys_join_the_selectors_once() -> None:
     in_cluster(work)
 
 
-def test_only_a_change_of_the_spec_counts_a_generation() -> None:
+def test_generation_counts_only_spec_changes() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod()
         reply = await cluster.patch(f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}})
@@ -53,7 +53,7 @@ def test_only_a_change_of_the_spec_counts_a_generation() -> None:
     in_cluster(work)
 
 
-def test_the_status_has_its_own_path() -> None:
+def test_status_is_written_only_by_status_subresource() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod()
         change = {"status": {"phase": "Running"}, "spec": {"nodeName": "n"}, "metadata": {"labels": {"x": "y"}}}
@@ -67,7 +67,7 @@ def test_the_status_has_its_own_path() -> None:
     in_cluster(work)
 
 
-def test_ephemeral_containers_and_resources_have_paths_too() -> None:
+def test_ephemeralcontainers_and_resize_subresources_write_only_their_fields() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod(spec={"containers": [{**CONTAINER, "resources": {"requests": {"cpu": "1"}}}]})
         added = {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}], "nodeName": "n"}}
@@ -91,7 +91,7 @@ def binding(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", [f"{PODS}/a/binding", f"{NAMESPACE}/bindings"])
-def test_a_binding_puts_a_pod_on_its_node(path: str) -> None:
+def test_binding_sets_node_name_and_merges_metadata(path: str) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod(labels={"a": "b"})
         meta = {"name": "a", "annotations": {"c": "d"}, "labels": {"e": "f"}}
@@ -119,7 +119,7 @@ def test_a_binding_puts_a_pod_on_its_node(path: str) -> None:
         (binding(metadata={"name": "a", "resourceVersion": "1"}), 409, "ResourceVersion in precondition: 1"),
     ],
 )
-def test_faulty_bindings(body: dict[str, Any], code: int, text: str) -> None:
+def test_invalid_bindings_are_rejected(body: dict[str, Any], code: int, text: str) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod()
         reply = await cluster.send("POST", f"{PODS}/a/binding", body)
@@ -144,14 +144,14 @@ def test_faulty_bindings(body: dict[str, Any], code: int, text: str) -> None:
         ({}, "Pending", "", None),
     ],
 )
-def test_the_grace_of_a_deletion(spec: dict[str, Any], phase: str, query: str, grace_s: int | None) -> None:
+def test_grace_period_of_pod_deletion(spec: dict[str, Any], phase: str, query: str, grace_s: int | None) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod(spec=spec)
         await cluster.patch(f"{PODS}/a/status", {"status": {"phase": phase}})
         reply = await cluster.send("DELETE", f"{PODS}/a{query}")
         assert reply.json["metadata"]["deletionGracePeriodSeconds"] == (grace_s or 0)
-        left = await cluster.send("GET", f"{PODS}/a")
-        assert left.code == (404 if grace_s is None else 200)
+        remaining = await cluster.send("GET", f"{PODS}/a")
+        assert remaining.code == (404 if grace_s is None else 200)
 
     in_cluster(work)
 
@@ -163,13 +163,13 @@ def eviction(**options: Any) -> dict[str, Any]:
     return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}, "deleteOptions": options}
 
 
-async def running(cluster: Cluster, *, ready: bool = True) -> None:
+async def create_running_pod(cluster: Cluster, *, ready: bool = True) -> None:
     await cluster.pod(spec={"nodeName": "n"}, labels={"app": "x"})
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
     await cluster.patch(f"{PODS}/a/status", {"status": {"phase": "Running", "conditions": conditions}})
 
 
-async def budget(cluster: Cluster, name: str = "b", policy: str | None = None, **status: Any) -> None:
+async def create_budget(cluster: Cluster, name: str = "b", policy: str | None = None, **status: Any) -> None:
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}, "unhealthyPodEvictionPolicy": policy}
     created = await cluster.make(BUDGETS, {"metadata": {"name": name}, "spec": spec})
     desired_status = {"observedGeneration": created["metadata"].get("generation", 0), **status}
@@ -181,9 +181,9 @@ async def evict(cluster: Cluster, **options: Any) -> Any:
     return (await cluster.send("POST", f"{PODS}/a/eviction", eviction(**options))).json
 
 
-def test_an_evicted_pod_says_why_it_goes() -> None:
+def test_evicted_pod_has_disruption_target_condition() -> None:
     async def work(cluster: Cluster) -> None:
-        await running(cluster)
+        await create_running_pod(cluster)
         assert (await evict(cluster, gracePeriodSeconds=7))["code"] == 201
         pod = (await cluster.send("GET", f"{PODS}/a")).json
         assert pod["metadata"]["deletionGracePeriodSeconds"] == 7
@@ -193,10 +193,10 @@ def test_an_evicted_pod_says_why_it_goes() -> None:
     in_cluster(work)
 
 
-def test_a_dry_run_evicts_nobody() -> None:
+def test_dry_run_eviction_changes_nothing() -> None:
     async def work(cluster: Cluster) -> None:
-        await running(cluster)
-        await budget(cluster, disruptionsAllowed=1, currentHealthy=2, desiredHealthy=1)
+        await create_running_pod(cluster)
+        await create_budget(cluster, disruptionsAllowed=1, currentHealthy=2, desiredHealthy=1)
         assert (await evict(cluster, dryRun=["All"]))["code"] == 201
         assert "deletionTimestamp" not in (await cluster.send("GET", f"{PODS}/a")).json["metadata"]
         assert (await cluster.send("GET", f"{BUDGETS}/b")).json["status"]["disruptionsAllowed"] == 1
@@ -204,10 +204,10 @@ def test_a_dry_run_evicts_nobody() -> None:
     in_cluster(work)
 
 
-def test_an_eviction_takes_from_the_budget() -> None:
+def test_eviction_reduces_disruptions_allowed() -> None:
     async def work(cluster: Cluster) -> None:
-        await running(cluster)
-        await budget(cluster, disruptionsAllowed=1, currentHealthy=2, desiredHealthy=1)
+        await create_running_pod(cluster)
+        await create_budget(cluster, disruptionsAllowed=1, currentHealthy=2, desiredHealthy=1)
         assert (await evict(cluster))["code"] == 201
         status = (await cluster.send("GET", f"{BUDGETS}/b")).json["status"]
         assert status["disruptionsAllowed"] == 0
@@ -217,10 +217,10 @@ def test_an_eviction_takes_from_the_budget() -> None:
     in_cluster(work)
 
 
-def test_a_spent_budget_forbids() -> None:
+def test_exhausted_disruption_budget_rejects_eviction_with_429() -> None:
     async def work(cluster: Cluster) -> None:
-        await running(cluster)
-        await budget(cluster, disruptionsAllowed=0, currentHealthy=1, desiredHealthy=1)
+        await create_running_pod(cluster)
+        await create_budget(cluster, disruptionsAllowed=0, currentHealthy=1, desiredHealthy=1)
         eviction = await evict(cluster)
         assert (eviction["code"], eviction["reason"]) == (429, "TooManyRequests")
         assert eviction["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
@@ -239,20 +239,22 @@ def test_a_spent_budget_forbids() -> None:
         (None, {"currentHealthy": 0, "desiredHealthy": 1}, 429),
     ],
 )
-def test_pods_that_are_not_ready_may_go_more_easily(policy: str | None, status: dict[str, Any], code: int) -> None:
+def test_unhealthy_pod_eviction_policy_applies_to_unready_pods(
+    policy: str | None, status: dict[str, Any], code: int
+) -> None:
     async def work(cluster: Cluster) -> None:
-        await running(cluster, ready=False)
-        await budget(cluster, policy=policy, disruptionsAllowed=0, **status)
+        await create_running_pod(cluster, ready=False)
+        await create_budget(cluster, policy=policy, disruptionsAllowed=0, **status)
         assert (await evict(cluster))["code"] == code
 
     in_cluster(work)
 
 
-def test_two_budgets_are_one_too_many() -> None:
+def test_eviction_of_pod_with_two_disruption_budgets_gets_500() -> None:
     async def work(cluster: Cluster) -> None:
-        await running(cluster)
-        await budget(cluster, "b")
-        await budget(cluster, "c")
+        await create_running_pod(cluster)
+        await create_budget(cluster, "b")
+        await create_budget(cluster, "c")
         eviction = await evict(cluster)
         assert eviction["code"] == 500
         assert eviction["message"].startswith("This pod has more than one PodDisruptionBudget")
@@ -260,10 +262,10 @@ def test_two_budgets_are_one_too_many() -> None:
     in_cluster(work)
 
 
-def test_a_pending_pod_needs_no_budget_and_its_uid_counts() -> None:
+def test_eviction_of_pending_pod_ignores_budget_but_checks_uid() -> None:
     async def work(cluster: Cluster) -> None:
         pod = await cluster.pod(labels={"app": "x"})
-        await budget(cluster)
+        await create_budget(cluster)
         eviction = await evict(cluster, preconditions={"uid": "other"})
         assert eviction["code"] == 409
         assert "the UID in the precondition (other) does not match" in eviction["message"]
@@ -273,7 +275,7 @@ def test_a_pending_pod_needs_no_budget_and_its_uid_counts() -> None:
     in_cluster(work)
 
 
-# -- what leads to the node ------------------------------------------------------------------------------------------
+# -- connections to the node -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -292,7 +294,7 @@ def test_a_pending_pod_needs_no_budget_and_its_uid_counts() -> None:
         ("b:c:d:e/proxy", 400, 'invalid pod request "b:c:d:e"'),
     ],
 )
-def test_connections(path: str, code: int, text: str) -> None:
+def test_errors_of_log_exec_attach_portforward_and_proxy(path: str, code: int, text: str) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod("a")
         await cluster.pod("two", {"containers": [CONTAINER, {"name": "d", "image": "x"}]})
@@ -323,7 +325,7 @@ INIT = {"initContainers": [{"name": "i", "image": "x"}, {"name": "j", "image": "
 SIDECAR = {"initContainers": [{"name": "s", "image": "x", "restartPolicy": "Always"}]}
 
 
-def test_a_whole_row() -> None:
+def test_table_cells() -> None:
     status = {
         "phase": "Running",
         "podIPs": [{"ip": "10.0.0.1"}],
@@ -411,7 +413,7 @@ def test_a_whole_row() -> None:
         ),
     ],
 )
-def test_ready_status_and_restarts(
+def test_table_shows_ready_containers_status_and_restarts(
     spec: dict[str, Any], status: dict[str, Any], expected: tuple[str, str, str]
 ) -> None:
     assert tuple(row(spec, status)[1:4]) == expected
@@ -425,7 +427,7 @@ def test_ready_status_and_restarts(
         ({"phase": "Succeeded"}, "Succeeded"),
     ],
 )
-def test_a_pod_that_goes(status: dict[str, Any], expected: str) -> None:
+def test_table_status_of_terminating_pod(status: dict[str, Any], expected: str) -> None:
     assert row({}, status, deletionTimestamp="2025-12-31T23:59:00Z")[2] == expected
 
 
@@ -433,12 +435,12 @@ def test_a_pod_that_goes(status: dict[str, Any], expected: str) -> None:
     ("phase", "text"),
     [("Failed", "The pod failed."), ("Succeeded", "The pod has completed successfully."), ("Running", "")],
 )
-def test_rows_of_pods_that_are_done_say_so(phase: str, text: str) -> None:
+def test_table_rows_of_finished_pods_have_a_condition(phase: str, text: str) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.pod()
         await cluster.patch(f"{PODS}/a/status", {"status": {"phase": phase}})
         accept = "application/json;as=Table;g=meta.k8s.io;v=v1"
-        (row,) = (await cluster.asks.get(PODS, accept=accept)).json["rows"]
+        (row,) = (await cluster.client.get(PODS, accept=accept)).json["rows"]
         assert [condition["message"] for condition in row.get("conditions", [])] == ([text] if text else [])
 
     in_cluster(work)

@@ -1,4 +1,4 @@
-"""Runtime classes: what the recordings do not show."""
+"""RuntimeClasses: rules that the golden replay does not cover."""
 
 from tests.apiserver.cluster import Cluster, in_cluster
 from tests.apiserver.validation_errors import errors_of_new, named
@@ -6,7 +6,7 @@ from tests.apiserver.validation_errors import errors_of_new, named
 PATH = "/apis/node.k8s.io/v1/runtimeclasses"
 
 
-def test_tolerations_are_equal_if_only_their_seconds_differ() -> None:
+def test_tolerations_that_differ_only_in_seconds_are_duplicates() -> None:
     twice = [
         {"key": "a", "operator": "Exists", "effect": "NoExecute"},
         {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3},
@@ -27,7 +27,7 @@ def test_deprecated_node_labels_get_a_warning() -> None:
     in_cluster(work)
 
 
-def test_a_put_creates_and_a_change_needs_a_version() -> None:
+def test_put_creates_and_update_requires_resource_version() -> None:
     async def work(cluster: Cluster) -> None:
         value = named(handler="h")
         assert (await cluster.send("PUT", f"{PATH}/a", value)).code == 201

@@ -1,4 +1,4 @@
-"""Certificates and their keys."""
+"""Validation of TLS key pairs and Docker configurations in secrets."""
 
 import datetime
 import time
@@ -31,19 +31,19 @@ def test_a_docker_configuration_that_is_not_utf8_is_read_as_go_reads_it() -> Non
     assert _find_json_object_error(b'{"auths": "\xca\xff') != ""
 
 
-def test_a_pair_and_pairs_that_are_none() -> None:
-    first, other, alien = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1()), _rsa()
+def test_private_key_must_match_certificate() -> None:
+    first, other, rsa_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1()), _rsa()
     certificate = _certificate(first)
     assert find_key_pair_error(certificate, _pem(first)) == ""
     assert find_key_pair_error(certificate, _pem(other)) == "tls: private key does not match public key"
-    assert find_key_pair_error(certificate, _pem(alien)) == "tls: private key type does not match public key type"
+    assert find_key_pair_error(certificate, _pem(rsa_key)) == "tls: private key type does not match public key type"
 
 
 def _rsa() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
-def test_what_is_no_certificate_or_no_key() -> None:
+def test_invalid_certificate_or_key_is_reported() -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     certificate, pem = _certificate(key), _pem(key)
     assert find_key_pair_error(b"x", b"") == "tls: failed to find any PEM data in certificate input"
@@ -59,16 +59,16 @@ def test_what_is_no_certificate_or_no_key() -> None:
     )
 
 
-def test_a_large_rsa_key_is_not_searched_for_primes() -> None:
-    """That held the event loop for 0.29 s with a key of this size, and longer with larger ones."""
+def test_large_rsa_key_is_validated_without_primality_check() -> None:
+    """A check of the primes blocked the event loop for 0.29 s with a key of this size, and longer with larger keys."""
     key = rsa.generate_private_key(65537, 4096)
     certificate, text = _certificate(key), _pem(key)
     assert find_key_pair_error(certificate, text) == ""
 
     def cpu_s(work: Callable[[], object]) -> float:
-        began = time.process_time()
+        start = time.process_time()
         work()
-        return time.process_time() - began
+        return time.process_time() - start
 
     whole_check_s = cpu_s(lambda: load_pem_private_key(text, password=None))
     assert cpu_s(lambda: find_key_pair_error(certificate, text)) < whole_check_s / 4

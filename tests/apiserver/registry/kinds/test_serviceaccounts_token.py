@@ -1,4 +1,4 @@
-"""Tokens of service accounts."""
+"""The token subresource of service accounts."""
 
 import asyncio
 from typing import Any
@@ -26,7 +26,7 @@ KEY = ec.generate_private_key(ec.SECP256R1())
 def claims_of(
     spec: dict[str, Any], *objects: tuple[str, dict[str, Any]], extends: bool = True
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The claims of a token for account `a`, and the answer that it came in."""
+    """Return the claims of a token for service account `a`, and the response that contained it."""
 
     async def work() -> tuple[dict[str, Any], dict[str, Any]]:
         signer = TokenSigner(key_pem=pem(KEY), issuer=ISSUER, extends=extends)
@@ -34,7 +34,7 @@ def claims_of(
             await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
             for path, value in objects:
                 await server.make(path, value)
-            response = await token(server, spec)
+            response = await request_token(server, spec)
             audience = response["spec"]["audiences"][0]
             decoded = jwt.decode(
                 response["status"]["token"],
@@ -50,13 +50,13 @@ def claims_of(
     return asyncio.run(work())
 
 
-async def token(server: ApiServer, spec: dict[str, Any]) -> Any:
-    code, response = await server.ask("POST", f"{ACCOUNTS}/a/token", {"spec": spec})
+async def request_token(server: ApiServer, spec: dict[str, Any]) -> Any:
+    code, response = await server.send("POST", f"{ACCOUNTS}/a/token", {"spec": spec})
     assert code == 201, response
     return response
 
 
-def test_what_a_token_says() -> None:
+def test_token_claims_and_default_expiration() -> None:
     claims, response = claims_of({})
     assert (claims["sub"], claims["iss"], claims["aud"]) == ("system:serviceaccount:ns:a", ISSUER, [ISSUER])
     assert claims["exp"] - claims["iat"] == 3600
@@ -67,14 +67,14 @@ def test_what_a_token_says() -> None:
     assert response["spec"]["expirationSeconds"] == 3600
 
 
-def test_a_token_of_a_pod_outlives_what_was_asked_for() -> None:
+def test_expiration_of_pod_token_is_extended() -> None:
     spec = {"serviceAccountName": "a", "nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
     bound = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p"}, "expirationSeconds": 3607}
     claims, response = claims_of(bound, (f"{NAMESPACE}/pods", {"metadata": {"name": "p"}, "spec": spec}))
-    own = claims["kubernetes.io"]
-    assert own["pod"]["name"] == "p"
-    assert own["node"] == {"name": "n"}
-    assert own["warnafter"] == claims["iat"] + 3607
+    kubernetes_claims = claims["kubernetes.io"]
+    assert kubernetes_claims["pod"]["name"] == "p"
+    assert kubernetes_claims["node"] == {"name": "n"}
+    assert kubernetes_claims["warnafter"] == claims["iat"] + 3607
     assert claims["exp"] - claims["iat"] == 365 * 24 * 3600
     assert response["spec"]["expirationSeconds"] == 3607
     claims, _ = claims_of(bound, (f"{NAMESPACE}/pods", {"metadata": {"name": "p"}, "spec": spec}), extends=False)
@@ -82,21 +82,21 @@ def test_a_token_of_a_pod_outlives_what_was_asked_for() -> None:
     assert "warnafter" not in claims["kubernetes.io"]
 
 
-async def test_a_pod_of_another_account() -> None:
+async def test_token_for_pod_of_another_service_account_is_rejected() -> None:
     async with one_server(signer=TokenSigner(key_pem=pem(KEY), issuer=ISSUER)) as server:
         await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
         spec = {"serviceAccountName": "b", "containers": [{"name": "c", "image": "i"}]}
         await server.make(f"{NAMESPACE}/pods", {"metadata": {"name": "p"}, "spec": spec})
         bound = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p"}}
-        code, response = await server.ask("POST", f"{ACCOUNTS}/a/token", {"spec": bound})
+        code, response = await server.send("POST", f"{ACCOUNTS}/a/token", {"spec": bound})
         assert code == 400
         assert "running with different serviceaccount name" in response["message"]
 
 
-async def test_a_server_without_a_key_has_no_tokens() -> None:
+async def test_token_request_gets_404_without_signing_key() -> None:
     async with one_server() as server:
         await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
-        assert (await server.ask("POST", f"{ACCOUNTS}/a/token", {"spec": {}}))[0] == 404
+        assert (await server.send("POST", f"{ACCOUNTS}/a/token", {"spec": {}}))[0] == 404
 
 
 def test_tokens_are_signed_with_rsa_or_elliptic_curve_keys() -> None:
@@ -107,10 +107,10 @@ def test_tokens_are_signed_with_rsa_or_elliptic_curve_keys() -> None:
     assert jwt.decode(signed, key.public_key(), algorithms=["RS256"], audience="x")["sub"] == "s"
 
 
-async def test_a_long_life_is_shortened() -> None:
+async def test_token_lifetime_is_limited_to_the_configured_maximum() -> None:
     signer = TokenSigner(key_pem=pem(KEY), issuer=ISSUER, longest_s=7200)
     async with one_server(signer=signer, clock=VirtualClock()) as server:
         await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
-        responses = [await token(server, {"expirationSeconds": seconds}) for seconds in (7200, 9000)]
+        responses = [await request_token(server, {"expirationSeconds": seconds}) for seconds in (7200, 9000)]
         assert [response["spec"]["expirationSeconds"] for response in responses] == [7200, 7200]
         assert responses[0]["status"]["expirationTimestamp"] == responses[1]["status"]["expirationTimestamp"]

@@ -1,4 +1,4 @@
-"""Services: what they get, what they keep, what they give back. The recordings have the faults and the defaults."""
+"""Allocation of cluster IPs and node ports for services. The golden replay covers their validation and defaults."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sampan.apiserver.registry.allocation import ServiceRanges
-from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, several, with_server
+from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, open_servers, with_server
 
 SERVICES = f"{NAMESPACE}/services"
 DUAL = ServiceRanges.parse("10.96.0.0/24,fd00::/120")
@@ -17,37 +17,37 @@ def service(name: str = "a", ports: Any = None, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"ports": PORTS if ports is None else ports, **spec}}
 
 
-async def addresses(server: ApiServer) -> set[str]:
-    """The addresses that are taken."""
-    _, response = await server.ask("GET", "/apis/networking.k8s.io/v1/ipaddresses")
+async def allocated_ips(server: ApiServer) -> set[str]:
+    """Return the allocated cluster IPs."""
+    _, response = await server.send("GET", "/apis/networking.k8s.io/v1/ipaddresses")
     return {item["metadata"]["name"] for item in response["items"]}
 
 
-async def node_ports(server: ApiServer) -> set[int]:
+async def allocated_ports(server: ApiServer) -> set[int]:
     return set(await server.registry.node_ports.change(lambda bitmap: bitmap))
 
 
 # -- addresses -------------------------------------------------------------------------------------------------------
 
 
-def test_an_address_is_taken_kept_and_given_back() -> None:
+def test_cluster_ip_is_allocated_kept_and_released() -> None:
     async def work(server: ApiServer) -> None:
         created = await server.make(SERVICES, service())
         (address,) = created["spec"]["clusterIPs"]
-        assert await addresses(server) == {address}
+        assert await allocated_ips(server) == {address}
         changed = await server.change(f"{SERVICES}/a", {"metadata": {"labels": {"x": "y"}}})
         assert changed["spec"] == created["spec"]
-        code, gone = await server.ask("DELETE", f"{SERVICES}/a")
-        assert (code, gone["kind"]) == (200, "Service")
-        assert await addresses(server) == set()
+        code, deleted = await server.send("DELETE", f"{SERVICES}/a")
+        assert (code, deleted["kind"]) == (200, "Service")
+        assert await allocated_ips(server) == set()
 
     with_server(work)
 
 
-def test_the_object_of_an_address_says_whose_it_is() -> None:
+def test_ip_address_object_refers_to_its_service() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(SERVICES, service(clusterIP="10.96.0.9"))
-        _, address = await server.ask("GET", "/apis/networking.k8s.io/v1/ipaddresses/10.96.0.9")
+        _, address = await server.send("GET", "/apis/networking.k8s.io/v1/ipaddresses/10.96.0.9")
         assert address["spec"] == {"parentRef": {"resource": "services", "namespace": "ns", "name": "a"}}
         assert address["metadata"]["labels"] == {
             "ipaddress.kubernetes.io/ip-family": "IPv4",
@@ -58,43 +58,43 @@ def test_the_object_of_an_address_says_whose_it_is() -> None:
 
 
 @pytest.mark.parametrize("target", [SERVICES, f"{SERVICES}?dryRun=All"])
-def test_a_write_that_comes_to_nothing_takes_nothing(target: str) -> None:
+def test_rejected_or_dry_run_create_allocates_nothing(target: str) -> None:
     async def work(server: ApiServer) -> None:
         faulty = service(ports=[{"port": 80, "protocol": "Odd"}], type="NodePort", clusterIP="10.96.0.9")
-        assert (await server.ask("POST", target, faulty))[0] == 422
+        assert (await server.send("POST", target, faulty))[0] == 422
         good = service("good", type="LoadBalancer", externalTrafficPolicy="Local")
-        code, created = await server.ask("POST", target, good)
+        code, created = await server.send("POST", target, good)
         cluster_ips = {created["spec"]["clusterIP"]} if target == SERVICES else set()
         assert code == 201
-        assert await addresses(server) == cluster_ips
-        assert len(await node_ports(server)) == 2 * len(cluster_ips)
+        assert await allocated_ips(server) == cluster_ips
+        assert len(await allocated_ports(server)) == 2 * len(cluster_ips)
 
     with_server(work)
 
 
-def test_a_name_that_is_taken_takes_nothing_more() -> None:
+def test_create_with_existing_name_allocates_nothing() -> None:
     async def work(server: ApiServer) -> None:
         created = await server.make(SERVICES, service(type="NodePort"))
-        assert (await server.ask("POST", SERVICES, service(type="NodePort")))[0] == 409
-        assert await addresses(server) == {created["spec"]["clusterIP"]}
-        assert await node_ports(server) == {created["spec"]["ports"][0]["nodePort"]}
+        assert (await server.send("POST", SERVICES, service(type="NodePort")))[0] == 409
+        assert await allocated_ips(server) == {created["spec"]["clusterIP"]}
+        assert await allocated_ports(server) == {created["spec"]["ports"][0]["nodePort"]}
 
     with_server(work)
 
 
-def test_a_full_range() -> None:
+def test_create_fails_if_cluster_ip_range_is_full() -> None:
     async def work(server: ApiServer) -> None:
         for name in ("a", "b"):
             await server.make(SERVICES, service(name))
-        code, refused = await server.ask("POST", SERVICES, service("c"))
+        code, rejected = await server.send("POST", SERVICES, service("c"))
         assert code == 500
         text = 'failed to allocate a serviceIP for Service "c": range is full'
-        assert refused["message"] == f"Internal error occurred: {text}"
+        assert rejected["message"] == f"Internal error occurred: {text}"
 
     with_server(work, ranges=ServiceRanges.parse("10.0.0.0/30"))
 
 
-def test_the_ends_of_a_network_are_no_addresses() -> None:
+def test_network_and_broadcast_addresses_cannot_be_allocated() -> None:
     async def work(server: ApiServer) -> None:
         why = "the provided network does not match the current range"
         for address in ("10.96.0.0", "10.96.255.255", "10.97.0.1"):
@@ -104,7 +104,7 @@ def test_the_ends_of_a_network_are_no_addresses() -> None:
     with_server(work)
 
 
-def test_another_network_may_be_added_and_one_that_is_not_ready_is_not_used() -> None:
+def test_added_service_cidr_is_used_only_while_ready() -> None:
     async def work(server: ApiServer) -> None:
         path, ready = "/apis/networking.k8s.io/v1/servicecidrs", {"type": "Ready", "reason": "R", "message": ""}
         await server.make(path, {"metadata": {"name": "more"}, "spec": {"cidrs": ["10.9.0.0/24"]}})
@@ -117,24 +117,24 @@ def test_another_network_may_be_added_and_one_that_is_not_ready_is_not_used() ->
     with_server(work)
 
 
-def test_what_services_have_of_two_families() -> None:
+def test_dual_stack_service_can_become_single_stack_and_dual_stack_again() -> None:
     async def work(server: ApiServer) -> None:
         spec = (await server.make(SERVICES, service(ipFamilyPolicy="PreferDualStack")))["spec"]
         assert spec["ipFamilies"] == ["IPv4", "IPv6"]
         assert [":" in address for address in spec["clusterIPs"]] == [False, True]
-        assert await addresses(server) == set(spec["clusterIPs"])
+        assert await allocated_ips(server) == set(spec["clusterIPs"])
         single = (await server.change(f"{SERVICES}/a", {"spec": {"ipFamilyPolicy": "SingleStack"}}))["spec"]
         assert single["clusterIPs"] == spec["clusterIPs"][:1]
         assert single["ipFamilies"] == ["IPv4"]
-        assert await addresses(server) == set(single["clusterIPs"])
+        assert await allocated_ips(server) == set(single["clusterIPs"])
         again = (await server.change(f"{SERVICES}/a", {"spec": {"ipFamilyPolicy": "RequireDualStack"}}))["spec"]
         assert again["ipFamilies"] == ["IPv4", "IPv6"]
-        assert len(await addresses(server)) == 2
+        assert len(await allocated_ips(server)) == 2
 
     with_server(work, ranges=DUAL)
 
 
-def test_the_preferred_family_is_that_of_the_first_network() -> None:
+def test_first_service_cidr_sets_the_preferred_ip_family() -> None:
     async def work(server: ApiServer) -> None:
         spec = (await server.make(SERVICES, service()))["spec"]
         assert spec["ipFamilies"] == ["IPv6"]
@@ -146,7 +146,7 @@ def test_the_preferred_family_is_that_of_the_first_network() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "fault"),
+    ("spec", "error"),
     [
         (
             {"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7", "10.96.0.8"], "ipFamilyPolicy": "PreferDualStack"},
@@ -168,14 +168,14 @@ def test_the_preferred_family_is_that_of_the_first_network() -> None:
         ),
     ],
 )
-def test_families_and_addresses_that_do_not_fit(spec: dict[str, Any], fault: str) -> None:
+def test_inconsistent_ip_families_and_cluster_ips_are_rejected(spec: dict[str, Any], error: str) -> None:
     async def work(server: ApiServer) -> None:
-        assert await server.refused("POST", SERVICES, service(**spec)) == [fault]
+        assert await server.refused("POST", SERVICES, service(**spec)) == [error]
 
     with_server(work, ranges=DUAL)
 
 
-def test_a_family_is_given_up_by_asking_for_a_single_stack_only() -> None:
+def test_secondary_ip_family_is_released_only_with_single_stack_policy() -> None:
     async def work(server: ApiServer) -> None:
         created = (await server.make(SERVICES, service(ipFamilyPolicy="RequireDualStack")))["spec"]
         fewer = {"spec": {"clusterIPs": created["clusterIPs"][:1], "ipFamilies": ["IPv4"]}}
@@ -189,83 +189,83 @@ def test_a_family_is_given_up_by_asking_for_a_single_stack_only() -> None:
 # -- node ports ------------------------------------------------------------------------------------------------------
 
 
-def test_node_ports_follow_the_type() -> None:
+def test_node_ports_are_allocated_according_to_service_type() -> None:
     async def work(server: ApiServer) -> None:
         created = await server.make(SERVICES, service(type="NodePort"))
-        (port,) = await node_ports(server)
+        (port,) = await allocated_ports(server)
         assert created["spec"]["ports"][0]["nodePort"] == port
         assert 30000 <= port <= 32767
         plain = await server.change(f"{SERVICES}/a", {"spec": {"type": "ClusterIP"}})
         assert "nodePort" not in plain["spec"]["ports"][0]
-        assert await node_ports(server) == set()
+        assert await allocated_ports(server) == set()
         await server.change(f"{SERVICES}/a", {"spec": {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}})
-        assert len(await node_ports(server)) == 2
+        assert len(await allocated_ports(server)) == 2
         await server.change(f"{SERVICES}/a", {"spec": {"type": "ExternalName", "externalName": "x.y"}})
-        assert await node_ports(server) == set()
-        assert await addresses(server) == set()
+        assert await allocated_ports(server) == set()
+        assert await allocated_ips(server) == set()
 
     with_server(work)
 
 
-def test_ports_of_one_number_share_a_node_port() -> None:
+def test_tcp_and_udp_ports_of_the_same_number_share_a_node_port() -> None:
     async def work(server: ApiServer) -> None:
         ports = [{"name": "t", "port": 53}, {"name": "u", "port": 53, "protocol": "UDP"}, {"name": "o", "port": 54}]
         created = await server.make(SERVICES, service(ports=ports, type="NodePort"))
         tcp, udp, other = [port["nodePort"] for port in created["spec"]["ports"]]
         assert tcp == udp != other
-        assert await node_ports(server) == {tcp, other}
+        assert await allocated_ports(server) == {tcp, other}
         fewer = {"spec": {"ports": [created["spec"]["ports"][1]]}}
         await server.change(f"{SERVICES}/a", fewer)
-        assert await node_ports(server) == {udp}
+        assert await allocated_ports(server) == {udp}
 
     with_server(work)
 
 
-def test_the_same_manifest_again_keeps_the_ports() -> None:
+def test_put_of_the_same_manifest_keeps_allocated_ports() -> None:
     async def work(server: ApiServer) -> None:
         manifest = service(type="LoadBalancer", externalTrafficPolicy="Local")
         created = await server.make(SERVICES, manifest)
-        code, again = await server.ask("PUT", f"{SERVICES}/a", manifest)
+        code, again = await server.send("PUT", f"{SERVICES}/a", manifest)
         assert code == 200
         assert again == created
 
     with_server(work)
 
 
-def test_a_refused_change_gives_back_what_it_took() -> None:
+def test_rejected_update_releases_its_allocations() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(SERVICES, service())
         change = {"spec": {"type": "NodePort", "sessionAffinity": "Odd"}}
-        assert (await server.ask("PATCH", f"{SERVICES}/a", change))[0] == 422
-        assert await node_ports(server) == set()
+        assert (await server.send("PATCH", f"{SERVICES}/a", change))[0] == 422
+        assert await allocated_ports(server) == set()
         more = {"spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": 31000}, {"port": 81, "nodePort": 80}]}}
         faults = await server.refused("PATCH", f"{SERVICES}/a", more)
         assert faults[0].startswith(
             "spec.ports[1].nodePort: Invalid value: 80: provided port is not in the valid range"
         )
-        assert await node_ports(server) == set()
+        assert await allocated_ports(server) == set()
 
     with_server(work)
 
 
-def test_a_health_check_port_that_cannot_be_had() -> None:
+def test_create_fails_if_health_check_node_port_is_allocated() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(SERVICES, service(type="NodePort", ports=[{"port": 80, "nodePort": 31000}]))
         manifest = service("b", type="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=31000)
-        code, refused = await server.ask("POST", SERVICES, manifest)
+        code, rejected = await server.send("POST", SERVICES, manifest)
         why = "failed to allocate requested HealthCheck NodePort 31000: provided port is already allocated"
-        assert (code, refused["message"]) == (500, f"Internal error occurred: {why}")
-        assert await node_ports(server) == {31000}
-        assert len(await addresses(server)) == 1
+        assert (code, rejected["message"]) == (500, f"Internal error occurred: {why}")
+        assert await allocated_ports(server) == {31000}
+        assert len(await allocated_ips(server)) == 1
 
     with_server(work)
 
 
-def test_a_full_range_of_ports() -> None:
+def test_create_fails_if_node_port_range_is_full() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(SERVICES, service(type="NodePort"))
-        code, refused = await server.ask("POST", SERVICES, service("b", type="NodePort"))
-        assert (code, refused["message"]) == (
+        code, rejected = await server.send("POST", SERVICES, service("b", type="NodePort"))
+        assert (code, rejected["message"]) == (
             500,
             "Internal error occurred: failed to allocate a nodePort: range is full",
         )
@@ -276,26 +276,26 @@ def test_a_full_range_of_ports() -> None:
 # -- several servers -------------------------------------------------------------------------------------------------
 
 
-async def test_two_servers_never_give_the_same() -> None:
+async def test_two_servers_do_not_allocate_the_same_address_or_port() -> None:
     ranges = ServiceRanges.parse("10.96.0.0/26", (30000, 30039))
 
-    async with several(2, ranges=ranges) as servers:
+    async with open_servers(2, ranges=ranges) as servers:
         created = await asyncio.gather(
             *(servers[n % 2].make(SERVICES, service(f"s{n}", type="NodePort")) for n in range(40))
         )
         assert len({service_["spec"]["clusterIP"] for service_ in created}) == 40
         assert len({service_["spec"]["ports"][0]["nodePort"] for service_ in created}) == 40
-        await asyncio.gather(*(servers[(n + 1) % 2].ask("DELETE", f"{SERVICES}/s{n}") for n in range(40)))
-        assert await addresses(servers[0]) == set() == await node_ports(servers[1])
+        await asyncio.gather(*(servers[(n + 1) % 2].send("DELETE", f"{SERVICES}/s{n}") for n in range(40)))
+        assert await allocated_ips(servers[0]) == set() == await allocated_ports(servers[1])
 
 
-async def test_two_servers_and_one_address() -> None:
-    async with several(2) as servers:
+async def test_requested_cluster_ip_is_allocated_once_by_concurrent_servers() -> None:
+    async with open_servers(2) as servers:
         manifests = [service(f"s{n}", clusterIP="10.96.0.9") for n in range(6)]
         codes = [
             code
             for code, _ in await asyncio.gather(
-                *(servers[n % 2].ask("POST", SERVICES, value) for n, value in enumerate(manifests))
+                *(servers[n % 2].send("POST", SERVICES, value) for n, value in enumerate(manifests))
             )
         ]
         assert sorted(codes) == [201, *[422] * 5]
@@ -304,21 +304,21 @@ async def test_two_servers_and_one_address() -> None:
 # -- other rules -----------------------------------------------------------------------------------------------------
 
 
-def test_the_endpoints_go_with_the_service() -> None:
+def test_endpoints_are_deleted_with_their_service() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(SERVICES, service())
         await server.make(f"{NAMESPACE}/endpoints", {"metadata": {"name": "a"}})
-        await server.ask("DELETE", f"{SERVICES}/a")
-        assert (await server.ask("GET", f"{NAMESPACE}/endpoints/a"))[0] == 404
+        await server.send("DELETE", f"{SERVICES}/a")
+        assert (await server.send("GET", f"{NAMESPACE}/endpoints/a"))[0] == 404
 
     with_server(work)
 
 
-def test_a_put_creates() -> None:
+def test_put_creates_missing_service() -> None:
     async def work(server: ApiServer) -> None:
-        code, created = await server.ask("PUT", f"{SERVICES}/a", service())
+        code, created = await server.send("PUT", f"{SERVICES}/a", service())
         assert code == 201
-        assert await addresses(server) == {created["spec"]["clusterIP"]}
+        assert await allocated_ips(server) == {created["spec"]["clusterIP"]}
 
     with_server(work)
 

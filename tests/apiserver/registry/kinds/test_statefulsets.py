@@ -1,4 +1,4 @@
-"""Stateful sets: what the recordings do not show."""
+"""StatefulSets: rules that the golden replay does not cover."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sampan.apiserver.registry.kinds import statefulsets
 from tests.apiserver.registry.kind_rules import LABELS, Rules, template
 
 RULES = Rules(statefulsets.BEHAVIOUR, StatefulSet, {"selector": {"matchLabels": LABELS}, "template": template()})
-FIXED = "spec: Forbidden: updates to statefulset spec for fields other than"
+IMMUTABLE_ERROR = "spec: Forbidden: updates to statefulset spec for fields other than"
 
 
 def claim(name: str = "data", storage: str = "1Gi", **spec: Any) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
     assert RULES.faults(spec) == faults
 
 
-def test_a_volume_of_the_template_gives_way_to_the_claim_of_its_name() -> None:
+def test_claim_template_may_have_the_name_of_a_template_volume() -> None:
     volumes = [{"name": "data", "emptyDir": {}}, {"name": "more", "emptyDir": {}}]
     spec = {"volumeClaimTemplates": [claim()], "template": mounting("data", "more", volumes=volumes)}
     assert RULES.faults(spec) == []
@@ -83,7 +83,7 @@ def test_errors_of_labels_and_annotations_are_reported_twice() -> None:
     assert fields == own + own
 
 
-def test_claims_in_a_template_are_claims_whatever_they_call_themselves() -> None:
+def test_kind_and_defaults_of_claim_templates_are_set() -> None:
     created = RULES.new({"volumeClaimTemplates": [{"kind": "Odd", "apiVersion": "v7", **claim(storage="0.5")}]})
     template = created.spec.volumeClaimTemplates[0]
     assert (template.kind, template.apiVersion, template.status.phase) == ("PersistentVolumeClaim", "v1", "Pending")
@@ -91,7 +91,7 @@ def test_claims_in_a_template_are_claims_whatever_they_call_themselves() -> None
 
 
 @pytest.mark.parametrize(
-    ("spec", "may"),
+    ("spec", "is_mutable"),
     [
         ({"replicas": 3}, True),
         ({"ordinals": {"start": 2}}, True),
@@ -104,25 +104,25 @@ def test_claims_in_a_template_are_claims_whatever_they_call_themselves() -> None
         ({"podManagementPolicy": "Parallel"}, False),
     ],
 )
-def test_what_may_change(spec: dict[str, Any], may: bool) -> None:
+def test_mutable_and_immutable_spec_fields(spec: dict[str, Any], is_mutable: bool) -> None:
     faults = RULES.changed(RULES.new(), spec)[1]
-    assert [fault[: len(FIXED)] for fault in faults] == ([] if may else [FIXED])
+    assert [fault[: len(IMMUTABLE_ERROR)] for fault in faults] == ([] if is_mutable else [IMMUTABLE_ERROR])
 
 
-def test_a_template_that_was_faulty_before_is_not_looked_at() -> None:
-    faulty = {"template": mounting("nowhere")}
-    assert RULES.changed(RULES.new(faulty), {**faulty, "replicas": 5})[1] == []
-    assert RULES.changed(RULES.new(), faulty)[1] == [
+def test_unchanged_invalid_template_is_not_validated_on_update() -> None:
+    invalid_template = {"template": mounting("nowhere")}
+    assert RULES.changed(RULES.new(invalid_template), {**invalid_template, "replicas": 5})[1] == []
+    assert RULES.changed(RULES.new(), invalid_template)[1] == [
         'spec.template.spec.containers[0].volumeMounts[0].name: Not found: "nowhere"'
     ]
 
 
-def test_a_bad_service_name_and_bad_claims_may_stay() -> None:
-    bad = {"serviceName": "No_Name", "volumeClaimTemplates": [claim(accessModes=[])]}
-    assert RULES.changed(RULES.new(bad), {**bad, "replicas": 5})[1] == []
+def test_stored_invalid_service_name_and_claims_are_allowed_on_update() -> None:
+    invalid_spec = {"serviceName": "No_Name", "volumeClaimTemplates": [claim(accessModes=[])]}
+    assert RULES.changed(RULES.new(invalid_spec), {**invalid_spec, "replicas": 5})[1] == []
 
 
-def test_the_field_of_a_gate_that_is_off_is_dropped_unless_the_object_has_it() -> None:
+def test_max_unavailable_is_dropped_by_disabled_feature_gate_unless_stored() -> None:
     spec = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}
     old = RULES.new(spec)
     assert old.spec.updateStrategy.rollingUpdate.maxUnavailable is None
@@ -140,7 +140,7 @@ def test_warnings() -> None:
     assert RULES.warnings(spec, old=RULES.new(spec))[0] == f"{at}.Spec.resources.requests[storage]: {fraction}"
 
 
-def test_status() -> None:
+def test_status_is_validated_and_shown_in_table() -> None:
     old, faults = RULES.with_status(RULES.new(), {"replicas": 1, "collisionCount": 1, "readyReplicas": 1})
     assert faults == []
     assert RULES.cells(old) == ["a", "1/1", "0s", "c", "nginx:1"]

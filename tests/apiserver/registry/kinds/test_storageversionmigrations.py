@@ -45,7 +45,7 @@ def test_the_resource_is_required_and_cannot_change() -> None:
     assert str(changed) == 'resource: Invalid value: "others": field is immutable'
 
 
-def test_a_usual_course_is_valid() -> None:
+def test_usual_sequence_of_conditions_is_valid() -> None:
     steps = [
         _migration(),
         _migration(version="7", Running="True"),
@@ -69,6 +69,6 @@ CONTRADICTIONS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("old", "new", "text"), CONTRADICTIONS, ids=[text for _, _, text in CONTRADICTIONS])
-def test_conditions_that_contradict(old: dict[str, Any], new: dict[str, Any], text: str) -> None:
+def test_contradictory_status_updates_are_rejected(old: dict[str, Any], new: dict[str, Any], text: str) -> None:
     (error,) = _status_errors(_migration(**new), _migration(**old))
     assert text in error

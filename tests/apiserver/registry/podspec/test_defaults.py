@@ -13,7 +13,7 @@ def spec_of(pod: Pod) -> dict[str, Any]:
     return value
 
 
-def test_the_smallest_pod() -> None:
+def test_defaults_of_minimal_pod() -> None:
     assert spec_of(defaulted()) == {
         "containers": [
             {
@@ -57,19 +57,19 @@ def test_defaulting_twice_changes_nothing() -> None:
         ({"exec": {"command": ["ls"]}, "periodSeconds": 5}, {"exec": {"command": ["ls"]}, "periodSeconds": 5}),
     ],
 )
-def test_probes(probe: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_probe_defaults(probe: dict[str, Any], expected: dict[str, Any]) -> None:
     numbers = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
     actual = spec_of(defaulted(container(livenessProbe=probe)))["containers"][0]["livenessProbe"]
     assert actual == {**numbers, **expected}
 
 
-def test_limits_become_requests_and_fine_amounts_are_rounded_up() -> None:
+def test_requests_default_to_limits_and_are_rounded_up_to_milli_units() -> None:
     resources = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100u"}}
     requirements = spec_of(defaulted(container(resources=resources)))["containers"][0]["resources"]
     assert requirements == {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1m", "memory": "1Gi"}}
 
 
-def test_requests_of_a_pod_come_from_its_containers_and_then_from_its_limits() -> None:
+def test_pod_level_requests_default_to_container_requests_and_then_to_limits() -> None:
     pod = defaulted(
         {
             **container(resources={"requests": {"cpu": "1"}}),
@@ -100,7 +100,7 @@ def test_requests_of_a_pod_come_from_its_containers_and_then_from_its_limits() -
         ),
     ],
 )
-def test_volumes(volume: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_volume_defaults(volume: dict[str, Any], expected: dict[str, Any]) -> None:
     volumes = spec_of(defaulted({"volumes": [{"name": "v", **volume}]}))["volumes"]
     assert volumes == [{"name": "v", **expected}]
 
@@ -109,12 +109,12 @@ def test_volumes(volume: dict[str, Any], expected: dict[str, Any]) -> None:
     ("accounts", "expected"),
     [({"serviceAccount": "old"}, "old"), ({"serviceAccount": "old", "serviceAccountName": "new"}, "new"), ({}, "")],
 )
-def test_the_old_name_of_the_service_account_follows_the_new_one(accounts: dict[str, str], expected: str) -> None:
+def test_deprecated_service_account_field_mirrors_service_account_name(accounts: dict[str, str], expected: str) -> None:
     spec = defaulted(accounts).spec
     assert (spec.serviceAccountName, spec.serviceAccount) == (expected, expected)
 
 
-def test_a_negative_grace_is_a_second() -> None:
+def test_negative_termination_grace_period_becomes_one_second() -> None:
     assert defaulted({"terminationGracePeriodSeconds": -5}).spec.terminationGracePeriodSeconds == 1
 
 
@@ -126,7 +126,7 @@ def test_a_negative_grace_is_a_second() -> None:
         ({"podIP": "10.0.0.9", "podIPs": [{"ip": "10.0.0.1"}]}, ["10.0.0.9"]),
     ],
 )
-def test_one_address_and_the_list_of_addresses_agree(status: dict[str, Any], addresses: list[str]) -> None:
+def test_pod_ip_and_pod_ips_are_synchronized(status: dict[str, Any], addresses: list[str]) -> None:
     new_pod = pod()
     new_pod.status = msgspec.convert(status, type(new_pod.status))
     default_pod(new_pod)

@@ -9,7 +9,7 @@ from sampan.apiserver.registry.podspec.pod_resize import keep_all_but_resources,
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from tests.apiserver.pods import container, defaulted
 
-OLD = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}}
+OLD_RESOURCES = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}}
 
 
 def resized(old: Pod, resources: dict[str, Any], **more: Any) -> tuple[Pod, list[str]]:
@@ -21,12 +21,12 @@ def resized(old: Pod, resources: dict[str, Any], **more: Any) -> tuple[Pod, list
 
 @pytest.fixture
 def old() -> Pod:
-    pod = defaulted(container(resources=OLD))
+    pod = defaulted(container(resources=OLD_RESOURCES))
     pod.status.qosClass = qos_class(pod.spec)
     return pod
 
 
-def test_cpu_and_memory_may_change(old: Pod) -> None:
+def test_resize_applies_cpu_and_memory_and_ignores_other_fields(old: Pod) -> None:
     resources = {"limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}
     new, faults = resized(old, resources, restartPolicy="Never", nodeName="other")
     assert faults == []
@@ -39,25 +39,25 @@ def test_cpu_and_memory_may_change(old: Pod) -> None:
     ("resources", "expected"),
     [
         (
-            {"limits": {**OLD["limits"], "ephemeral-storage": "1Gi"}, "requests": OLD["requests"]},
+            {"limits": {**OLD_RESOURCES["limits"], "ephemeral-storage": "1Gi"}, "requests": OLD_RESOURCES["requests"]},
             ["spec: Forbidden: only cpu and memory resources are mutable"],
         ),
         (
-            {"limits": {"cpu": "1"}, "requests": OLD["requests"]},
+            {"limits": {"cpu": "1"}, "requests": OLD_RESOURCES["requests"]},
             ["spec.containers[0].resources.limits: Forbidden: resource limits cannot be removed"],
         ),
         (
-            {"limits": OLD["limits"], "requests": OLD["limits"]},
+            {"limits": OLD_RESOURCES["limits"], "requests": OLD_RESOURCES["limits"]},
             ['spec: Invalid value: "Burstable": Pod QOS Class may not change as a result of resizing'],
         ),
     ],
 )
-def test_a_resize_changes_nothing_but_resources(old: Pod, resources: dict[str, Any], expected: list[str]) -> None:
+def test_invalid_resource_changes_are_rejected(old: Pod, resources: dict[str, Any], expected: list[str]) -> None:
     assert resized(old, resources)[1] == expected
 
 
-def test_containers_stay_what_and_where_they_are(old: Pod) -> None:
-    new = defaulted({"containers": [{"name": "d", "image": "x", "resources": OLD}]})
+def test_containers_cannot_be_renamed_or_reordered(old: Pod) -> None:
+    new = defaulted({"containers": [{"name": "d", "image": "x", "resources": OLD_RESOURCES}]})
     new.status = deepcopy(old.status)
     keep_all_but_resources(new, old)
     assert [str(fault) for fault in validate_pod_resize(new, old, PodValidationOptions(old.spec, {}, is_pod=True))] == [
@@ -65,7 +65,7 @@ def test_containers_stay_what_and_where_they_are(old: Pod) -> None:
     ]
 
 
-def test_a_pod_as_a_whole_may_be_resized() -> None:
+def test_pod_level_resources_can_be_resized_but_not_removed() -> None:
     old = defaulted({"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}})
     old.status.qosClass = qos_class(old.spec)
     new = deepcopy(old)
@@ -87,7 +87,9 @@ def test_a_pod_as_a_whole_may_be_resized() -> None:
         ({"os": {"name": "windows"}}, {}, "windows pods cannot be resized"),
     ],
 )
-def test_pods_that_cannot_be_resized(spec: dict[str, Any], annotations: dict[str, str], text: str) -> None:
+def test_static_and_windows_pods_cannot_be_resized(
+    spec: dict[str, Any], annotations: dict[str, str], text: str
+) -> None:
     old = defaulted(spec, annotations=annotations)
     errors = [
         str(fault) for fault in validate_pod_resize(deepcopy(old), old, PodValidationOptions(old.spec, {}, is_pod=True))

@@ -11,7 +11,7 @@ from sampan.apiserver.registry.podspec.pod_status import validate_pod_status_upd
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from tests.apiserver.pods import CONTAINER, defaulted
 
-ENDED = {"name": "c", "state": {"terminated": {"exitCode": 1}}}
+TERMINATED = {"name": "c", "state": {"terminated": {"exitCode": 1}}}
 RUNNING: dict[str, Any] = {"name": "c", "state": {"running": {}}}
 
 
@@ -70,7 +70,7 @@ def test_errors(status: dict[str, Any], expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "may_return"),
+    ("spec", "may_restart"),
     [
         ({"restartPolicy": "Always"}, True),
         ({"restartPolicy": "OnFailure"}, True),
@@ -93,21 +93,23 @@ def test_errors(status: dict[str, Any], expected: list[str]) -> None:
         ),
     ],
 )
-def test_containers_that_ended_for_good_do_not_return(spec: dict[str, Any], may_return: bool) -> None:
+def test_terminated_container_may_restart_only_if_restart_policy_allows(
+    spec: dict[str, Any], may_restart: bool
+) -> None:
     old = defaulted(spec)
-    old.status = msgspec.convert({"containerStatuses": [ENDED]}, PodStatus)
+    old.status = msgspec.convert({"containerStatuses": [TERMINATED]}, PodStatus)
     errors = faults(old, containerStatuses=[RUNNING])
     text = "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
-    assert errors == ([] if may_return else [text])
-    assert faults(old, containerStatuses=[ENDED]) == []
+    assert errors == ([] if may_restart else [text])
+    assert faults(old, containerStatuses=[TERMINATED]) == []
 
 
-def test_a_bound_pod_is_not_nominated() -> None:
+def test_nominated_node_name_is_forbidden_on_bound_pod() -> None:
     errors = faults(defaulted({"nodeName": "n"}), nominatedNodeName="m")
     assert errors == ["status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"]
 
 
-def test_conditions_keep_their_time_until_their_value_changes() -> None:
+def test_transition_time_of_condition_changes_only_with_its_status() -> None:
     status = PodStatus()
     set_pod_condition(status, "Ready", "False", now="2026-01-01T00:00:00Z")
     set_pod_condition(status, "Ready", "False", now="2026-01-02T00:00:00Z", reason="Still")

@@ -29,7 +29,7 @@ def faults(old: Pod, change: Callable[[Pod], Any], *, check: Any = validate_pod_
     ]
 
 
-def first(pod: Pod) -> Container:
+def first_container(pod: Pod) -> Container:
     assert pod.spec.containers is not None
     return pod.spec.containers[0]
 
@@ -38,28 +38,28 @@ def term(*keys: str) -> NodeSelectorTerm:
     return NodeSelectorTerm(matchExpressions=[NodeSelectorRequirement(key=key, operator="Exists") for key in keys])
 
 
-def needs(pod: Pod, *terms: NodeSelectorTerm) -> None:
+def require_node_affinity(pod: Pod, *terms: NodeSelectorTerm) -> None:
     required = NodeSelector(nodeSelectorTerms=list(terms))
     pod.spec.affinity = Affinity(nodeAffinity=NodeAffinity(requiredDuringSchedulingIgnoredDuringExecution=required))
 
 
 ALLOWED: dict[str, Callable[[Pod], Any]] = {
     "nothing": lambda pod: None,
-    "an image": lambda pod: setattr(first(pod), "image", "nginx:2"),
-    "a deadline": lambda pod: setattr(pod.spec, "activeDeadlineSeconds", 5),
-    "one more toleration": lambda pod: pod.spec.tolerations.append(Toleration(key="b", operator="Exists")),
-    "another time": lambda pod: setattr(pod.spec.tolerations[0], "tolerationSeconds", 7),
+    "image": lambda pod: setattr(first_container(pod), "image", "nginx:2"),
+    "active deadline": lambda pod: setattr(pod.spec, "activeDeadlineSeconds", 5),
+    "additional toleration": lambda pod: pod.spec.tolerations.append(Toleration(key="b", operator="Exists")),
+    "toleration seconds": lambda pod: setattr(pod.spec.tolerations[0], "tolerationSeconds", 7),
     "labels": lambda pod: pod.metadata.labels.update(x="y"),
 }
 
 
 @pytest.mark.parametrize("change", ALLOWED.values(), ids=ALLOWED.keys())
-def test_what_may_change(change: Callable[[Pod], Any]) -> None:
+def test_mutable_fields_can_be_updated(change: Callable[[Pod], Any]) -> None:
     old = defaulted({"tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute"}]})
     assert faults(old, change) == []
 
 
-def test_everything_else_stays_and_the_difference_is_shown() -> None:
+def test_change_of_immutable_field_is_rejected_with_a_diff() -> None:
     (error,) = faults(defaulted(), lambda pod: setattr(pod.spec, "restartPolicy", "Never"))
     assert error == (
         "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
@@ -77,7 +77,7 @@ def test_everything_else_stays_and_the_difference_is_shown() -> None:
     )
 
 
-def test_containers_are_neither_added_nor_removed() -> None:
+def test_containers_cannot_be_added() -> None:
     def add(pod: Pod) -> None:
         assert pod.spec.containers is not None
         pod.spec.containers.append(deepcopy(pod.spec.containers[0]))
@@ -95,19 +95,21 @@ def test_containers_are_neither_added_nor_removed() -> None:
         (None, 40, None),
     ],
 )
-def test_deadlines_only_shrink(old_s: int | None, new_s: int | None, expected: str | None) -> None:
+def test_active_deadline_can_be_set_or_reduced_but_not_extended_or_removed(
+    old_s: int | None, new_s: int | None, expected: str | None
+) -> None:
     old = defaulted({"activeDeadlineSeconds": old_s} if old_s else {})
     errors = faults(old, lambda pod: setattr(pod.spec, "activeDeadlineSeconds", new_s))
     assert errors == ([f"spec.activeDeadlineSeconds: {expected}"] if expected else [])
 
 
-def test_tolerations_are_not_taken_away() -> None:
+def test_tolerations_cannot_be_removed() -> None:
     old = defaulted({"tolerations": [{"key": "a", "operator": "Exists"}]})
     text = "existing toleration can not be modified except its tolerationSeconds"
     assert faults(old, lambda pod: pod.spec.tolerations.clear())[0] == f"spec.tolerations: Forbidden: {text}"
 
 
-def test_gates_only_open() -> None:
+def test_scheduling_gates_can_be_removed_but_not_added() -> None:
     old = defaulted({"schedulingGates": [{"name": "x.io/a"}, {"name": "x.io/b"}]})
     assert faults(old, lambda pod: pod.spec.schedulingGates.pop()) == []
     errors = faults(old, lambda pod: pod.spec.schedulingGates.append(PodSchedulingGate(name="x.io/c")))
@@ -115,29 +117,29 @@ def test_gates_only_open() -> None:
     assert errors == [f"spec.schedulingGates[2].name: Forbidden: {text}"]
 
 
-def test_a_gated_pod_may_be_narrowed() -> None:
+def test_gated_pod_accepts_additional_node_constraints() -> None:
     old = defaulted({"schedulingGates": [{"name": "x.io/a"}], "nodeSelector": {"a": "b"}})
     assert faults(old, lambda pod: pod.spec.nodeSelector.update(c="d")) == []
-    assert faults(old, lambda pod: needs(pod, term("k"))) == []
+    assert faults(old, lambda pod: require_node_affinity(pod, term("k"))) == []
     text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
     assert faults(old, lambda pod: pod.spec.nodeSelector.clear()) == [f"spec.nodeSelector: Invalid value: {{}}: {text}"]
 
 
-def test_a_gated_pod_keeps_the_terms_that_it_has() -> None:
+def test_gated_pod_keeps_its_node_selector_terms() -> None:
     old = defaulted({"schedulingGates": [{"name": "x.io/a"}]})
-    needs(old, term("k"))
-    assert faults(old, lambda pod: needs(pod, term("k", "l"))) == []
+    require_node_affinity(old, term("k"))
+    assert faults(old, lambda pod: require_node_affinity(pod, term("k", "l"))) == []
     at = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
-    (error,) = faults(old, lambda pod: needs(pod, term("l")))
+    (error,) = faults(old, lambda pod: require_node_affinity(pod, term("l")))
     assert error == (
         f'{at}[0]: Invalid value: {{"MatchExpressions":[{{"Key":"l","Operator":"Exists","Values":null}}],'
         '"MatchFields":null}: only additions are allowed (no mutations or deletions)'
     )
-    (error,) = faults(old, lambda pod: needs(pod, term("k"), term("l")))
+    (error,) = faults(old, lambda pod: require_node_affinity(pod, term("k"), term("l")))
     assert error.endswith("no additions/deletions to non-empty NodeSelectorTerms list are allowed")
 
 
-def test_annotations_of_profiles_and_mirrors_stay() -> None:
+def test_apparmor_annotations_are_immutable() -> None:
     key = "container.apparmor.security.beta.kubernetes.io/c"
     old = defaulted(annotations={key: "unconfined"})
     at = f"metadata.annotations[{key}]"
@@ -170,16 +172,16 @@ def test_annotations_of_profiles_and_mirrors_stay() -> None:
         },
     ],
 )
-def test_what_was_let_in_once_does_not_hinder_other_changes(spec: dict[str, Any]) -> None:
+def test_invalid_fields_of_stored_pod_do_not_block_image_update(spec: dict[str, Any]) -> None:
     old = defaulted(spec)
-    assert faults(old, lambda pod: setattr(first(pod), "image", "nginx:2")) == []
+    assert faults(old, lambda pod: setattr(first_container(pod), "image", "nginx:2")) == []
 
 
 def ephemeral(name: str) -> EphemeralContainer:
     return EphemeralContainer(name=name, image="x", terminationMessagePolicy="File", imagePullPolicy="Always")
 
 
-def test_ephemeral_containers_may_be_added_and_nothing_else() -> None:
+def test_ephemeral_containers_can_be_added_but_not_changed_or_removed() -> None:
     old = defaulted()
     old.spec.ephemeralContainers = [ephemeral("e")]
     check = validate_ephemeral_container_update
@@ -193,7 +195,7 @@ def test_ephemeral_containers_may_be_added_and_nothing_else() -> None:
     )
 
 
-def test_pods_of_a_nodes_own_files_have_no_ephemeral_containers() -> None:
+def test_static_pods_do_not_support_ephemeral_containers() -> None:
     old = defaulted({"nodeName": "n"}, annotations={"kubernetes.io/config.mirror": "x"})
     text = "static pods do not support ephemeral containers"
     assert faults(old, lambda pod: None, check=validate_ephemeral_container_update) == [f"[]: Forbidden: {text}"]

@@ -1,4 +1,4 @@
-"""Faults of new pods, one table for each part; the words are those of the real server."""
+"""Errors of new pods, one table for each part of the spec; the messages are those of kube-apiserver."""
 
 from typing import Any
 
@@ -20,11 +20,11 @@ LABEL = (
 
 CONTAINERS = {
     "no container": ({"containers": []}, ["spec.containers: Required value"]),
-    "the same name twice": (
+    "duplicate container name": (
         {"containers": [CONTAINER, CONTAINER]},
         ['spec.containers[1].name: Duplicate value: "c"'],
     ),
-    "a blank in front of the image": (
+    "leading whitespace in image": (
         container(image=" x"),
         [f'{C0}.image: Invalid value: " x": must not have leading or trailing whitespace'],
     ),
@@ -36,11 +36,11 @@ CONTAINERS = {
             f'{C0}.ports[1].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"',
         ],
     ),
-    "a host port twice": (
+    "duplicate host port": (
         container(ports=[{"containerPort": 1, "hostPort": 9}, {"containerPort": 2, "hostPort": 9}]),
         [f'{C0}.ports[1].hostPort: Duplicate value: "TCP//9"'],
     ),
-    "names of variables": (
+    "names of environment variables": (
         container(env=[{"name": ""}, {"name": "a=b"}, {"name": "ok.1"}]),
         [
             f"{C0}.env[0].name: Required value",
@@ -48,11 +48,11 @@ CONTAINERS = {
             "ASCII characters other than '='",
         ],
     ),
-    "a label by its key": (
+    "fieldRef to a label": (
         container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}]),
         [],
     ),
-    "a subscript where none can be": (
+    "fieldRef with unsupported subscript": (
         container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName['a']"}}}]),
         [
             f"{C0}.env[0].valueFrom.fieldRef.fieldPath: Invalid value: \"spec.nodeName['a']\": error converting "
@@ -60,7 +60,7 @@ CONTAINERS = {
             "field label does not support subscript: spec.nodeName['a']"
         ],
     ),
-    "a divisor of the wrong kind": (
+    "unsupported divisor": (
         container(env=[{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1Ki"}}}]),
         [
             f'{C0}.env[0].valueFrom.resourceFieldRef.divisor: Invalid value: "limits.cpu": only divisor\'s values 1m '
@@ -68,7 +68,7 @@ CONTAINERS = {
             "are supported with the cpu resource"
         ],
     ),
-    "variables from files need an empty dir": (
+    "fileKeyRef requires emptyDir": (
         {
             **container(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "K"}}}]),
             "volumes": [{"name": "v", "configMap": {"name": "m"}}],
@@ -78,28 +78,28 @@ CONTAINERS = {
             f"emptyDir"
         ],
     ),
-    "a probe of two kinds": (
+    "probe with two handlers": (
         container(livenessProbe={"exec": {"command": ["a"]}, "tcpSocket": {"port": 1}, "successThreshold": 2}),
         [
             f"{C0}.livenessProbe.tcpSocket: Forbidden: may not specify more than 1 handler type",
             f"{C0}.livenessProbe.successThreshold: Invalid value: 2: must be 1",
         ],
     ),
-    "a hook that sleeps too long": (
+    "preStop sleep longer than grace period": (
         container(lifecycle={"preStop": {"sleep": {"seconds": 31}}}),
         [
             f"{C0}.lifecycle.preStop.sleep: Invalid value: 31: must be non-negative and less than "
             "terminationGracePeriodSeconds (30)"
         ],
     ),
-    "restart rules without a policy": (
+    "restart rules without restart policy": (
         container(restartPolicyRules=[{"action": "Restart"}]),
         [
             f"{C0}.restartPolicy: Required value: must specify restartPolicy when restart rules are used",
             f"{C0}.restartPolicyRules[0].exitCodes: Required value: must be specified",
         ],
     ),
-    "a resize policy that the pod's restart policy forbids": (
+    "resize policy forbidden by restart policy": (
         {
             **container(resizePolicy=[{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]),
             "restartPolicy": "Never",
@@ -110,7 +110,7 @@ CONTAINERS = {
             "'Never'"
         ],
     ),
-    "an init container that wants a restart on resize": (
+    "init container with restart on resize": (
         {
             "initContainers": [
                 {
@@ -129,11 +129,11 @@ CONTAINERS = {
 }
 
 RESOURCES = {
-    "more than the limit": (
+    "request above limit": (
         container(resources={"limits": {"cpu": "1"}, "requests": {"cpu": "1500m"}}),
         [f'{C0}.resources.requests: Invalid value: "1500m": must be less than or equal to cpu limit of 1'],
     ),
-    "huge pages that do not come out even": (
+    "huge pages not a multiple of page size": (
         container(resources={"limits": {"hugepages-2Mi": "3Mi", "cpu": "1"}}),
         [
             f'{C0}.resources.limits[hugepages-2Mi]: Invalid value: "3Mi": 3Mi is not positive integer multiple of '
@@ -142,14 +142,14 @@ RESOURCES = {
             "hugepages-2Mi",
         ],
     ),
-    "a claim that the pod does not have": (
+    "reference to missing resource claim": (
         container(resources={"claims": [{"name": "x"}]}),
         [
             f'{C0}.resources.claims[0]: Not found: "x": must be one of the names in pod.spec.resourceClaims which is '
             f"empty"
         ],
     ),
-    "a claim without a source": (
+    "resource claim without source": (
         {"resourceClaims": [{"name": "x"}]},
         [
             "spec.resourceClaims[0]: Invalid value: "
@@ -157,14 +157,14 @@ RESOURCES = {
             ": must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
         ],
     ),
-    "a pod that asks for less than its containers": (
+    "pod-level request below container requests": (
         {**container(resources={"requests": {"cpu": "2"}}), "resources": {"requests": {"cpu": "1"}}},
         [
             'spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to aggregate container '
             "requests of 2"
         ],
     ),
-    "a resource that pods as such do not have": (
+    "unsupported pod-level resource": (
         {"resources": {"requests": {"ephemeral-storage": "1"}}},
         [
             'spec.resources.requests[ephemeral-storage]: Unsupported value: "ephemeral-storage": supported values: '
@@ -175,32 +175,32 @@ RESOURCES = {
 }
 
 VOLUMES = {
-    "a name twice": (
+    "duplicate volume name": (
         {"volumes": [{"name": "v"}, {"name": "v"}]},
         ['spec.volumes[1].name: Duplicate value: "v"'],
     ),
-    "a faulty volume cannot be mounted": (
+    "mount of invalid volume": (
         {
             **container(volumeMounts=[{"name": "v", "mountPath": "/v"}]),
             "volumes": [{"name": "v", "configMap": {}}],
         },
         ["spec.volumes[0].configMap.name: Required value", f'{C0}.volumeMounts[0].name: Not found: "v"'],
     ),
-    "mode": (
+    "default mode above 0777": (
         {"volumes": [{"name": "v", "secret": {"secretName": "s", "defaultMode": 512}}]},
         [
             "spec.volumes[0].secret.defaultMode: Invalid value: 512: must be a number between 0 and 0777 (octal), both "
             "inclusive"
         ],
     ),
-    "a path that climbs": (
+    "item path with backsteps": (
         {"volumes": [{"name": "v", "configMap": {"name": "m", "items": [{"key": "k", "path": "..x/../y"}]}}]},
         [
             "spec.volumes[0].configMap.items[0].path: Invalid value: \"..x/../y\": must not contain '..'",
             "spec.volumes[0].configMap.items[0].path: Invalid value: \"..x/../y\": must not start with '..'",
         ],
     ),
-    "a token that lives too short": (
+    "token expiration too short": (
         {
             "serviceAccountName": "s",
             "volumes": [
@@ -216,14 +216,14 @@ VOLUMES = {
             "a duration less than 10 minutes"
         ],
     ),
-    "a token without an account": (
+    "token without service account": (
         {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
         [
             "spec.volumes[0].projected.sources[0].serviceAccountToken: Forbidden: must not be specified when "
             "serviceAccountName is not set"
         ],
     ),
-    "a claim of an ephemeral volume": (
+    "invalid ephemeral volume claim": (
         {
             "volumes": [
                 {"name": "v", "ephemeral": {"volumeClaimTemplate": {"metadata": {"name": "x"}, "spec": {}}}},
@@ -239,21 +239,21 @@ VOLUMES = {
             "created for an ephemeral volume",
         ],
     ),
-    "an iscsi name": (
+    "invalid iSCSI name": (
         {"volumes": [{"name": "v", "iscsi": {"targetPortal": "p", "iqn": "bad", "lun": 256}}]},
         [
             'spec.volumes[0].iscsi.iqn: Invalid value: "bad": must be valid format starting with iqn, eui, or naa',
             "spec.volumes[0].iscsi.lun: Invalid value: 256: must be between 0 and 255, inclusive",
         ],
     ),
-    "one source too many has odd names": (
+    "several volume sources": (
         {"volumes": [{"name": "v", "emptyDir": {}, "downwardAPI": {}, "cephfs": {"monitors": ["m"]}}]},
         [
             "spec.volumes[0].cephFS: Forbidden: may not specify more than 1 volume type",
             "spec.volumes[0].downwarAPI: Forbidden: may not specify more than 1 volume type",
         ],
     ),
-    "a device that is no claim": (
+    "volume device without claim": (
         {**container(volumeDevices=[{"name": "v", "devicePath": "/d/../e"}]), "volumes": [{"name": "v"}]},
         [
             f'{C0}.volumeDevices[0].name: Invalid value: "v": can only use volume source type of '
@@ -262,7 +262,7 @@ VOLUMES = {
             f"{C0}.volumeDevices[0].devicePath: Invalid value: \"/d/../e\": can not contain backsteps ('..')",
         ],
     ),
-    "recursive read-only": (
+    "recursive read-only without read-only": (
         {
             **container(volumeMounts=[{"name": "v", "mountPath": "/v", "recursiveReadOnly": "Enabled"}]),
             "volumes": [{"name": "v"}],
@@ -272,14 +272,14 @@ VOLUMES = {
 }
 
 SECURITY = {
-    "a sysctl of the host's network": (
+    "network sysctl with host network": (
         {"hostNetwork": True, "securityContext": {"sysctls": [{"name": "net/ipv4/ip_forward", "value": "1"}]}},
         [
             'spec.securityContext.sysctls[0].name: Invalid value: "net/ipv4/ip_forward": may not be specified when '
             "'hostNetwork' is true"
         ],
     ),
-    "capabilities against escalation": (
+    "CAP_SYS_ADMIN without privilege escalation": (
         container(securityContext={"allowPrivilegeEscalation": False, "capabilities": {"add": ["CAP_SYS_ADMIN"]}}),
         [
             f"{C0}.securityContext: Invalid value: "
@@ -290,11 +290,11 @@ SECURITY = {
             "CAP_SYS_ADMIN"
         ],
     ),
-    "an unmasked proc of the host's users": (
+    "unmasked proc mount with host users": (
         container(securityContext={"procMount": "Unmasked"}),
         [f'{C0}.securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to use `Unmasked`'],
     ),
-    "a windows user": (
+    "invalid Windows user name": (
         container(securityContext={"windowsOptions": {"runAsUserName": "a\\b\\c"}}),
         [
             f'{C0}.securityContext.windowsOptions.runAsUserName: Invalid value: "a\\\\b\\\\c": runAsUserName cannot '
@@ -302,7 +302,7 @@ SECURITY = {
             "more than one backslash"
         ],
     ),
-    "one host process": (
+    "host process in one of two containers": (
         {
             "containers": [
                 {**CONTAINER, "securityContext": {"windowsOptions": {"hostProcess": True}}},
@@ -317,7 +317,7 @@ SECURITY = {
             "containers",
         ],
     ),
-    "an AppArmor profile": (
+    "AppArmor profile with whitespace": (
         container(securityContext={"appArmorProfile": {"type": "Localhost", "localhostProfile": " x"}}),
         [
             f'{C0}.securityContext.appArmorProfile.localhostProfile: Invalid value: " x": must not be padded with '
@@ -327,11 +327,11 @@ SECURITY = {
 }
 
 SECURITY |= {
-    "labels as mount options are off": (
+    "unsupported SELinux change policy": (
         {"securityContext": {"seLinuxChangePolicy": "MountOption"}},
         ['spec.securityContext.seLinuxChangePolicy: Unsupported value: "MountOption": supported values: "Recursive"'],
     ),
-    "rules of an init container without a policy": (
+    "restart rules of init container without restart policy": (
         {"initContainers": [{"name": "i", "image": "x", "restartPolicyRules": [{"action": "odd"}]}]},
         [
             "spec.initContainers[0].restartPolicy: Required value: must specify restartPolicy when restart rules are "
@@ -341,7 +341,7 @@ SECURITY |= {
 }
 
 SCHEDULING = {
-    "label keys that the selector has already": (
+    "matchLabelKeys in selector already": (
         {
             "topologySpreadConstraints": [
                 {
@@ -357,7 +357,7 @@ SCHEDULING = {
             'spec.topologySpreadConstraints[0][0]: Invalid value: "a": exists in both matchLabelKeys and labelSelector',
         ],
     ),
-    "label keys without a selector": (
+    "matchLabelKeys without selector": (
         {
             "affinity": {
                 "podAffinity": {
@@ -371,24 +371,24 @@ SCHEDULING = {
             "not be specified when labelSelector is not set"
         ],
     ),
-    "a toleration that compares": (
+    "numeric toleration operator": (
         {"tolerations": [{"key": "a", "operator": "Gt", "value": "1"}]},
         ['spec.tolerations[0].operator: Unsupported value: "Gt": supported values: "Equal", "Exists", "Lt", "Gt"'],
     ),
-    "a hostname for all": (
+    "hostname override with host network": (
         {"hostnameOverride": "a" * 65, "hostNetwork": True},
         [
             "spec.hostnameOverride: Forbidden: may not be specified when hostNetwork is true",
             "spec.hostnameOverride: Too long: may not be more than 64 bytes",
         ],
     ),
-    "a preemption policy": (
+    "unsupported preemption policy": (
         {"preemptionPolicy": "Sometimes"},
         [
             'spec.preemptionPolicy: Unsupported value: "Sometimes": supported values: "PreemptLowerPriority", "Never"',
         ],
     ),
-    "overhead": (
+    "negative overhead": (
         {"overhead": {"cpu": "-1"}},
         ['spec.overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0'],
     ),
@@ -402,7 +402,7 @@ def test_errors(spec: dict[str, Any], expected: list[str]) -> None:
     assert errors_of(spec) == expected
 
 
-def test_all_errors_come_at_once_and_in_order() -> None:
+def test_all_errors_are_reported_in_field_order() -> None:
     errors = errors_of(
         {
             "containers": [{"name": "A"}],
@@ -424,7 +424,7 @@ def test_all_errors_come_at_once_and_in_order() -> None:
 
 
 ANNOTATIONS = {
-    "a mirror pod without a node": (
+    "mirror pod without node": (
         {"kubernetes.io/config.mirror": "x"},
         [
             'metadata.annotations[kubernetes.io/config.mirror]: Invalid value: "x": must set spec.nodeName if mirror '
@@ -432,21 +432,21 @@ ANNOTATIONS = {
             "annotation is set"
         ],
     ),
-    "costs": (
+    "invalid pod deletion cost": (
         {"controller.kubernetes.io/pod-deletion-cost": "+1"},
         [
             'metadata.annotations[controller.kubernetes.io/pod-deletion-cost]: Invalid value: "+1": must be a 32bit '
             "integer"
         ],
     ),
-    "a profile of a container that is not there": (
+    "AppArmor profile of missing container": (
         {"container.apparmor.security.beta.kubernetes.io/x": "unconfined"},
         [
             'metadata.annotations[container.apparmor.security.beta.kubernetes.io/x]: Invalid value: "x": container not '
             "found"
         ],
     ),
-    "a seccomp profile": (
+    "invalid seccomp profile": (
         {"seccomp.security.alpha.kubernetes.io/pod": "odd"},
         [
             'metadata.annotations.seccomp.security.alpha.kubernetes.io/pod: Invalid value: "odd": must be a valid '
@@ -458,7 +458,7 @@ ANNOTATIONS = {
 
 
 @pytest.mark.parametrize(("annotations", "expected"), ANNOTATIONS.values(), ids=ANNOTATIONS.keys())
-def test_annotations(annotations: dict[str, str], expected: list[str]) -> None:
+def test_annotation_errors(annotations: dict[str, str], expected: list[str]) -> None:
     assert errors_of({}, annotations=annotations) == expected
 
 
@@ -467,7 +467,7 @@ def test_a_pod_deletion_cost_is_a_32_bit_integer(cost: str) -> None:
     assert errors_of({}, annotations={"controller.kubernetes.io/pod-deletion-cost": cost}) == []
 
 
-def test_field_and_annotation_must_agree() -> None:
+def test_apparmor_field_and_annotation_must_match() -> None:
     key = "container.apparmor.security.beta.kubernetes.io/c"
     spec = container(securityContext={"appArmorProfile": {"type": "RuntimeDefault"}})
     assert errors_of(spec, annotations={key: "unconfined"}) == [
@@ -476,7 +476,7 @@ def test_field_and_annotation_must_agree() -> None:
     assert errors_of(spec, annotations={key: "runtime/default"}) == []
 
 
-def test_a_template_is_checked_like_a_pod_but_for_what_only_pods_have() -> None:
+def test_template_allows_image_whitespace_and_forbids_ephemeral_containers() -> None:
     value = {
         "metadata": {"labels": {"-a": "b"}},
         "spec": {**container(image=" x "), "volumes": [{"name": "v", "image": {}}], "ephemeralContainers": [CONTAINER]},

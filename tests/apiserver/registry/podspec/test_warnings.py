@@ -74,7 +74,7 @@ def test_warnings(spec: dict[str, Any], expected: list[str]) -> None:
     assert list(warnings_for(pod.spec, pod.metadata)) == expected
 
 
-def test_templates_say_where_they_stand_and_warn_of_more() -> None:
+def test_template_warnings_have_the_template_path_and_cover_annotations() -> None:
     key = "container.apparmor.security.beta.kubernetes.io/c"
     pod = defaulted({"nodeSelector": {"beta.kubernetes.io/os": "x"}}, annotations={key: "unconfined"})
     warnings = list(warnings_for(pod.spec, pod.metadata, "spec.template"))

@@ -1,4 +1,4 @@
-"""The resource types that earlier commands have discovered."""
+"""The cache of the resource types that earlier commands have discovered."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Discovery(Session):
         return {"kind": "APIGroupDiscoveryList", "items": [{"metadata": {}, "versions": versions}]}
 
 
-def test_unknown_type_is_looked_for_on_the_server(tmp_path: Path) -> None:
+def test_unknown_type_is_discovered_from_the_server(tmp_path: Path) -> None:
     cache(tmp_path).store([PODS])
     server = Discovery()
     assert ResourceTypes(server, cache(tmp_path)).named("po") == PODS

@@ -1,4 +1,4 @@
-"""Which server and credentials a command of `sampan kubectl` uses."""
+"""The server and the credentials of a command of `sampan kubectl`."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from sampan.cli.main import cli
 from sampan.testing import Cluster
 
 
-def test_a_server_of_the_flags_gets_the_credentials_of_the_kubeconfig(sampan_cluster: Cluster, tmp_path: Path) -> None:
+def test_server_flag_is_used_with_the_credentials_of_the_kubeconfig(sampan_cluster: Cluster, tmp_path: Path) -> None:
     config = yaml.safe_load(sampan_cluster.kubeconfig.read_text())
     config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     path = tmp_path / "kubeconfig"

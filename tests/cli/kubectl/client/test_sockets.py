@@ -1,4 +1,4 @@
-"""Connections to the API server for streams: directly, through a proxy, and with another name than the address."""
+"""Connections to the API server for streams: direct, through a proxy, and with a TLS server name."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_proxy_gets_the_address_and_its_own_credentials() -> None:
     assert "Proxy-Authorization: Basic dXNlcjpwQHNz\r\n" in tunnel.head
 
 
-async def test_proxy_may_refuse() -> None:
+async def test_refusal_of_the_proxy_is_reported() -> None:
     async with listener(Tunnel(1, "403 Forbidden")) as port:
         access = Access(server="http://10.0.0.1:8080", proxy_url=f"http://127.0.0.1:{port}")
         with pytest.raises(ConnectionError, match="refused the connection: 403 Forbidden"):
@@ -119,7 +119,7 @@ async def test_proxy_may_refuse() -> None:
 
 
 @pytest.mark.parametrize("has_proxy", [False, True])
-async def test_certificate_may_have_another_name_than_the_address(tmp_path: object, has_proxy: bool) -> None:
+async def test_tls_server_name_overrides_the_address_in_certificate_checks(tmp_path: object, has_proxy: bool) -> None:
     context, pem = certificate(str(tmp_path))
     async with listener(echo, context) as port, listener(Tunnel(port)) as proxy_port:
         proxy = f"http://127.0.0.1:{proxy_port}" if has_proxy else ""
@@ -155,7 +155,7 @@ class Greeter:
 
 
 class OldServer:
-    """An API server that knows commands and ports over SPDY only."""
+    """An API server that supports exec and port forwarding over SPDY only."""
 
     def __init__(self, refusal: str) -> None:
         self._refusal = refusal
@@ -196,13 +196,13 @@ class OldServer:
         return await asyncio.open_connection("127.0.0.1", port)
 
 
-async def words(*pieces: bytes) -> AsyncIterator[bytes]:
-    for piece in pieces:
+async def chunks(*data: bytes) -> AsyncIterator[bytes]:
+    for piece in data:
         yield piece
 
 
 @pytest.mark.parametrize("refusal", ["400 Bad Request", "403 Forbidden", "501 Not Implemented"])
-async def test_commands_fall_back_to_spdy(refusal: str) -> None:
+async def test_exec_falls_back_to_spdy(refusal: str) -> None:
     server, output = OldServer(refusal), {1: b"", 2: b""}
 
     def collect(number: int, data: bytes) -> None:
@@ -210,12 +210,12 @@ async def test_commands_fall_back_to_spdy(refusal: str) -> None:
 
     async with asyncio.timeout(60), listener(server) as port:
         session = Session(Access(server=f"http://127.0.0.1:{port}"), "default")
-        status = await run_process(session, "/pods/p/exec", [("command", "greet")], collect, stdin=words(b"world"))
+        status = await run_process(session, "/pods/p/exec", [("command", "greet")], collect, stdin=chunks(b"world"))
     assert (output, remote_command.exit_code(status)) == ({1: b"hello world", 2: b"bye"}, 3)
     assert [request.split()[0] for request in server.requests] == ["GET", "POST"]
 
 
-async def test_the_reason_of_a_refusal_is_that_of_the_second_request() -> None:
+async def test_exec_reports_the_error_of_the_spdy_request() -> None:
     async with asyncio.timeout(60), listener(OldServer("403 Forbidden")) as port:
         session = Session(Access(server=f"http://127.0.0.1:{port}"), "default")
         with pytest.raises(ServerError, match="no such pod"):
@@ -227,11 +227,11 @@ async def test_websockets_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> 
     server = OldServer("400 Bad Request")
     async with asyncio.timeout(60), listener(server) as port:
         session = Session(Access(server=f"http://127.0.0.1:{port}"), "default")
-        await run_process(session, "/pods/p/exec", [], lambda *_: None, stdin=words())
+        await run_process(session, "/pods/p/exec", [], lambda *_: None, stdin=chunks())
     assert [request.split()[0] for request in server.requests] == ["POST"]
 
 
-async def test_ports_fall_back_to_spdy() -> None:
+async def test_port_forward_falls_back_to_spdy() -> None:
     errors: list[str] = []
     async with asyncio.timeout(60), listener(OldServer("400 Bad Request")) as port, listener(echo) as remote:
         session = Session(Access(server=f"http://127.0.0.1:{port}"), "default")

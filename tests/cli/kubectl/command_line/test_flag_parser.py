@@ -83,7 +83,7 @@ def test_words_before_the_dash_are_counted() -> None:
     assert FLAGS.parse(["a", "b"]).args_before_dash == -1
 
 
-def test_flags_end_at_the_first_word_if_they_are_not_interspersed() -> None:
+def test_flags_end_at_the_first_word_if_not_interspersed() -> None:
     parsed = FLAGS.parse(["-w", "pod", "ls", "-l"], is_interspersed=False)
     assert (parsed.values, parsed.words) == ({"watch": True}, ["pod", "ls", "-l"])
 

@@ -84,7 +84,7 @@ def test_commands_are_grouped_as_in_kubectl() -> None:
     assert all(f"\n  {name} " in text for name in COMMANDS)
 
 
-def test_plugins_are_among_the_commands(tmp_path: Path) -> None:
+def test_help_lists_plugins_on_the_path(tmp_path: Path) -> None:
     for name in ("kubectl-foo", "kubectl-bar_baz-qux"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         os.chmod(tmp_path / name, 0o755)

@@ -1,4 +1,4 @@
-"""What a kuberc file changes: default flags, aliases and permitted credential plug-ins, without a server."""
+"""Effects of a kuberc file without a server: default flags, aliases and permitted credential plug-ins."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def test_preferences_apply(text: str, line: str, output: str, tmp_path: Path) ->
         ),
     ],
 )
-def test_wrong_preferences_end_the_command(text: str, reason: str, tmp_path: Path) -> None:
+def test_invalid_preferences_fail_the_command(text: str, reason: str, tmp_path: Path) -> None:
     outcome = with_preferences(V1BETA1 + text, "version --output=name", tmp_path)
     assert (outcome.exit_code, outcome.stderr) == (1, f"error occurred while applying preferences {reason}\n")
 
 
-def test_default_file_that_cannot_be_used_is_only_reported(tmp_path: Path) -> None:
+def test_invalid_default_kuberc_is_only_a_warning(tmp_path: Path) -> None:
     (tmp_path / ".kube").mkdir()
     path = tmp_path / ".kube" / "kuberc"
     path.write_text(V1BETA1 + "defaults: 5")

@@ -46,7 +46,7 @@ def test_env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert config_map("a", from_env_file=[str(file)])["data"] == {"A": "1", "B": "x=y", "C": "from environment"}
 
 
-def test_hash_of_a_name_is_that_of_kubectl() -> None:
+def test_append_hash_matches_kubectl() -> None:
     named = config_map("a", from_literal=["a=b<"], append_hash=True)
     assert named["metadata"]["name"] == "a-44m9tt4dk7"
     assert generic_secret("a", from_literal=["a=b"], append_hash=True)["metadata"]["name"] == "a-648mt2ck52"
@@ -93,7 +93,7 @@ def test_only_the_first_container_has_the_port() -> None:
     assert [container.get("ports") for container in containers] == [[{"containerPort": 80}], None]
 
 
-def test_job_of_a_cron_job_is_controlled_by_it() -> None:
+def test_job_from_a_cron_job_has_an_owner_reference() -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"template": {}}}
     value = job_of_cron_job("j", "", {"metadata": {"name": "c", "uid": "u"}, "spec": {"jobTemplate": template}})
     assert value["metadata"]["ownerReferences"][0]["uid"] == "u"
@@ -207,7 +207,7 @@ def test_budget_has_a_label_selector() -> None:
         ),
     ],
 )
-def test_errors(generate: Callable[[], dict[str, Any]], message: str) -> None:
+def test_invalid_options_are_rejected(generate: Callable[[], dict[str, Any]], message: str) -> None:
     with pytest.raises(CliError) as error:
         generate()
     assert error.value.message == message

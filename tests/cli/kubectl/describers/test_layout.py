@@ -18,7 +18,7 @@ def test_terminal_control_characters_are_visible() -> None:
     assert text_of(iter(["a\x1b[31m\r"])) == "a^[[31m\\r\n"
 
 
-def test_last_applied_annotation_is_omitted_and_long_ones_are_cut() -> None:
+def test_last_applied_annotation_is_omitted_and_long_annotations_are_cut() -> None:
     values = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "long": "x" * 200, "short": "y"}
     assert list(annotation_lines("Annotations", values)) == [
         "Annotations:\tlong:",

@@ -1,4 +1,4 @@
-"""Which pods a drain deletes."""
+"""The filters that decide which pods a drain deletes."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not i
         ("https://example.com/org/repo?ref=a&ref=b", "https://example.com/org/repo", "", "a"),
     ],
 )
-def test_addresses(text: str, url: str, path: str, revision: str) -> None:
+def test_parse_address(text: str, url: str, path: str, revision: str) -> None:
     address = parse_address(text)
     assert (address.url, address.path, address.revision) == (url, path, revision)
 
@@ -42,7 +42,7 @@ def test_addresses(text: str, url: str, path: str, revision: str) -> None:
     ("query", "timeout_s", "has_submodules"),
     [("", 27, True), ("timeout=61", 61, True), ("timeout=2m&submodules=false", 120, False), ("timeout=-1", 27, True)],
 )
-def test_options_of_an_address(query: str, timeout_s: float, has_submodules: bool) -> None:
+def test_options_in_the_query_of_an_address(query: str, timeout_s: float, has_submodules: bool) -> None:
     address = parse_address(f"https://example.com/org/repo?{query}")
     assert (address.timeout_s, address.has_submodules) == (timeout_s, has_submodules)
 
@@ -51,7 +51,7 @@ def test_options_of_an_address(query: str, timeout_s: float, has_submodules: boo
     "text",
     ["", "base", "../base", "/srv/base", "a.yaml", "https://example.com/a.yaml", "file:///r//../x", "host.example:a/b"],
 )
-def test_other_names_are_no_repositories(text: str) -> None:
+def test_parse_address_rejects_paths_and_files(text: str) -> None:
     with pytest.raises(NotARepository):
         parse_address(text)
 
@@ -92,7 +92,7 @@ def names(target: str) -> list[str]:
 
 
 @needs_git
-def test_repository_as_a_base(repository: Path, tmp_path: Path) -> None:
+def test_repository_is_usable_as_a_base(repository: Path, tmp_path: Path) -> None:
     overlay = tmp_path / "overlay"
     overlay.mkdir()
     (overlay / "kustomization.yaml").write_text(f"resources: ['file://{repository}//app?ref=v1']\nnameSuffix: -x\n")
@@ -100,7 +100,9 @@ def test_repository_as_a_base(repository: Path, tmp_path: Path) -> None:
 
 
 @needs_git
-def test_repository_on_the_command_line(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repository_is_usable_on_the_command_line(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     assert names(f"file://{repository}//app") == ["app-second"]
@@ -121,7 +123,7 @@ def test_repository_on_the_command_line(repository: Path, tmp_path: Path, monkey
         ("//cycle", "cycle detected: URI"),
     ],
 )
-def test_what_a_repository_may_not_do(repository: Path, address: str, reason: str) -> None:
+def test_repository_with_unsafe_or_missing_references_is_rejected(repository: Path, address: str, reason: str) -> None:
     for name in ("outside", "secret", "cycle"):
         (repository / name).mkdir()
     (repository / "link").symlink_to("/etc")
@@ -136,7 +138,7 @@ def test_what_a_repository_may_not_do(repository: Path, address: str, reason: st
 
 
 @needs_git
-def test_hooks_and_variables_of_the_environment_have_no_effect(
+def test_git_hooks_and_environment_variables_are_ignored(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = tmp_path / "trace"
@@ -152,7 +154,7 @@ def test_hooks_and_variables_of_the_environment_have_no_effect(
 
 
 @needs_git
-def test_slow_git_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_is_killed_after_the_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "git"
     program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 1000\n")
     program.chmod(0o755)
@@ -164,7 +166,7 @@ def test_slow_git_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-def test_without_git(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_git_program_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(KubectlError, match="no 'git' program on path"):
         build("https://example.com/org/repo")

@@ -37,7 +37,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_values_have_the_names_after_all_changes(root: Path) -> None:
+def test_variables_are_replaced_after_name_transformations(root: Path) -> None:
     (root / "overlay" / "kustomization.yaml").write_text("resources: [../base]\nnamePrefix: p-\n")
     service, pod = build(str(root / "overlay"))
     assert service["metadata"]["annotations"] == {"a": "80", "b": "x80y", "c": "$(SVC) $(NOPE) $x $("}
@@ -47,7 +47,7 @@ def test_values_have_the_names_after_all_changes(root: Path) -> None:
     assert container["image"] == "$(SVC)", "images have no variables"
 
 
-def test_variables_without_use_are_reported(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unused_variables_are_reported(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "overlay" / "kustomization.yaml").write_text(f"resources: [../base]\nvars: [{{name: OTHER, {SERVICE}}}]\n")
     build(str(root / "overlay"))
     assert capsys.readouterr().err.splitlines()[-1] == "well-defined vars that were never replaced: OTHER"
@@ -70,7 +70,7 @@ def test_variables_without_use_are_reported(root: Path, capsys: pytest.CaptureFi
         ),
     ],
 )
-def test_wrong_variables(root: Path, variables: str, reason: str) -> None:
+def test_invalid_variables_are_rejected(root: Path, variables: str, reason: str) -> None:
     (root / "overlay" / "kustomization.yaml").write_text(f"resources: [../base]\nvars: {variables}\n")
     with pytest.raises(KubectlError) as failure:
         build(str(root / "overlay"))

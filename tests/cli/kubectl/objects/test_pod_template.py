@@ -23,10 +23,10 @@ from sampan.cli.kubectl.objects.pod_template import matches_pattern
         ("a.b", "a?b", False),
     ],
 )
-def test_patterns(name: str, pattern: str, is_match: bool) -> None:
+def test_container_name_patterns(name: str, pattern: str, is_match: bool) -> None:
     assert matches_pattern(name, pattern) is is_match
 
 
 @given(st.text("ab", max_size=12), st.text("ab*", max_size=8))
-def test_as_shell_patterns(name: str, pattern: str) -> None:
+def test_patterns_match_like_fnmatch(name: str, pattern: str) -> None:
     assert matches_pattern(name, pattern) == fnmatchcase(name, pattern)

@@ -1,4 +1,4 @@
-"""Templates whose output and errors were recorded with Go's text/template, and the bounds of the work."""
+"""Templates whose output and errors were recorded with Go's text/template, and limits of rendering."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def test_missing_key_is_an_error_when_not_allowed() -> None:
         '{{printf "%99999999d" 1}}{{foo}}',
     ],
 )
-def test_work_is_bounded(template: str) -> None:
+def test_unbounded_templates_are_rejected(template: str) -> None:
     with pytest.raises(TemplateError):
         render(template, {})

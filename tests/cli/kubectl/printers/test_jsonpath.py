@@ -6,7 +6,7 @@ from sampan.cli.kubectl.printers.jsonpath import go_syntax, relaxed
 
 
 @pytest.mark.parametrize("text", ["metadata.name", ".metadata.name", "{metadata.name}", "{.metadata.name}"])
-def test_relaxed(text: str) -> None:
+def test_relaxed_adds_braces_and_leading_dot(text: str) -> None:
     assert relaxed(text) == "{.metadata.name}"
 
 

@@ -1,4 +1,4 @@
-"""The proxy to the API server: which requests it accepts, what it sends, and that nothing passes unchecked."""
+"""The proxy to the API server: accepted requests, forwarded requests, and requests that try to bypass the filter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEFAULT = RequestFilter(
         ("POST", "/api/v1/namespaces/a/pods/b/attach", "127.0.0.1", False),
     ],
 )
-def test_filter(method: str, path: str, host: str, is_accepted: bool) -> None:
+def test_request_filter(method: str, path: str, host: str, is_accepted: bool) -> None:
     assert DEFAULT.accepts(method, path, host) is is_accepted
 
 
@@ -76,7 +76,7 @@ def test_ambiguous_requests_are_malformed(head: bytes) -> None:
         parse_head(head)
 
 
-def test_host_without_port() -> None:
+def test_host_is_parsed_without_port() -> None:
     assert parse_head(b"GET / HTTP/1.1\r\nHost: localhost:8001\r\n\r\n").host == "localhost"
     assert parse_head(b"GET / HTTP/1.1\r\nHost: [::1]:8001\r\n\r\n").host == "::1"
     assert parse_head(b"GET / HTTP/1.1\r\nHost: [localhost]:1\r\n\r\n").host == "[localhost]:1"
@@ -145,15 +145,15 @@ async def test_credentials_are_added_and_the_body_passes() -> None:
         assert received[0].endswith(b"\r\n\r\nbody")
 
 
-async def test_a_second_request_behind_the_first_does_not_pass() -> None:
+async def test_pipelined_second_request_is_not_forwarded() -> None:
     async with running_proxy() as (port, received):
         hidden = b"POST /api/v1/namespaces/a/pods/b/exec HTTP/1.1\r\nHost: localhost\r\n\r\n"
         await exchange(port, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" + hidden)
         assert b"exec" not in b"".join(received)
 
 
-@pytest.mark.parametrize("upgrade", [b"Upgrade: x\r\n", b""], ids=["refused", "without a protocol"])
-async def test_a_second_request_behind_an_upgrade_that_the_server_does_not_make_does_not_pass(upgrade: bytes) -> None:
+@pytest.mark.parametrize("upgrade", [b"Upgrade: x\r\n", b""], ids=["refused", "without-protocol"])
+async def test_request_behind_a_refused_upgrade_is_not_forwarded(upgrade: bytes) -> None:
     """The server of the test keeps the connection open for another request."""
     async with running_proxy(keeps_alive=True) as (port, received):
         hidden = b"POST /api/v1/namespaces/a/pods/b/exec HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -173,7 +173,7 @@ async def test_a_second_request_behind_an_upgrade_that_the_server_does_not_make_
     ],
 )
 async def test_paths_that_are_not_clean_are_redirected(target: str, location: str) -> None:
-    """The patterns of the filter are about clean paths."""
+    """The patterns of the filter apply to clean paths only."""
     async with running_proxy() as (port, received):
         response = await exchange(port, f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert response.startswith(b"HTTP/1.1 301 ")

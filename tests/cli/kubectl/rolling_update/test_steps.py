@@ -40,11 +40,11 @@ def run(old: int, new: int, limits: UpdateLimits, *, available: bool = True) -> 
         (0, 2, [(0, 2), (0, 2)]),
     ],
 )
-def test_surge_of_one_replaces_one_by_one(old: int, desired: int, counts: list[tuple[int, int]]) -> None:
+def test_replica_counts_with_a_surge_of_one(old: int, desired: int, counts: list[tuple[int, int]]) -> None:
     assert run(old, 0, UpdateLimits(desired=desired)) == counts
 
 
-def test_old_pods_stay_while_new_ones_are_not_available() -> None:
+def test_old_pods_are_kept_while_new_pods_are_unavailable() -> None:
     counts = run(2, 0, UpdateLimits(desired=2), available=False)
     assert set(counts) == {(2, 1)}
 
@@ -65,7 +65,7 @@ def test_every_state_completes_within_the_limits(
         assert old_count + new_count >= min(old + new, limits.min_available)
 
 
-def test_target_records_where_it_comes_from() -> None:
+def test_target_controller_records_its_source() -> None:
     target = steps.target_controller(controller("b", 3), "a:uid-a")
     assert target["spec"]["replicas"] == 0
     assert steps.desired_replicas(target) == 3

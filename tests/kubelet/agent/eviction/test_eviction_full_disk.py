@@ -1,4 +1,4 @@
-"""A real node whose disks run full: they are small file systems in memory, so that nobody else fills them."""
+"""A real node whose disks run full; the disks are small file systems in memory."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
-    """With a disk for the kubelet's data, and one for images."""
+    """A directory with one disk for the kubelet's data, and one for images."""
     disks = [tmp_path / name for name in ("kubelet", "images")]
     for disk in disks:
         disk.mkdir()
@@ -67,7 +67,7 @@ def pod(name: str, *commands: str, limits: tuple[str, ...] = (), volume: dict[st
     return json.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": spec}, Pod)
 
 
-async def ended(kubelet: Kubelet, name: str) -> Any:
+async def wait_for_eviction(kubelet: Kubelet, name: str) -> Any:
     await eventually(lambda: phase(kubelet, name) == "Failed")
     pod = kubelet.find("default", name)
     assert pod is not None
@@ -75,7 +75,7 @@ async def ended(kubelet: Kubelet, name: str) -> Any:
     return pod.status
 
 
-async def condition(client: Client, expected: str) -> None:
+async def wait_for_disk_pressure(client: Client, expected: str) -> None:
     """Wait until the condition DiskPressure of the node has that status."""
 
     async def holds() -> bool:
@@ -85,7 +85,7 @@ async def condition(client: Client, expected: str) -> None:
     await eventually(holds)
 
 
-async def events(client: Client, last: str) -> dict[str, str]:
+async def wait_for_events(client: Client, last: str) -> dict[str, str]:
     """Return the messages of events by reason, once there is an event with the reason `last`."""
     messages: dict[str, str] = {}
 
@@ -97,20 +97,20 @@ async def events(client: Client, last: str) -> dict[str, str]:
     return messages
 
 
-async def limits(client: Client, kubelet: Kubelet) -> None:
-    talk = "head -c 200000 /dev/zero | tr '\\0' a; sleep 1000"
-    await client.of(Pod).create(pod("chatty", talk, "sleep 1000", limits=("64Ki", "10Mi")))
+async def check_storage_limits(client: Client, kubelet: Kubelet) -> None:
+    write_log = "head -c 200000 /dev/zero | tr '\\0' a; sleep 1000"
+    await client.of(Pod).create(pod("chatty", write_log, "sleep 1000", limits=("64Ki", "10Mi")))
     await client.of(Pod).create(
         pod("keeper", "head -c 3000000 /dev/zero > /v/f; sleep 1000", limits=("1Mi",), volume={"emptyDir": {}})
     )
-    status = await ended(kubelet, "chatty")
+    status = await wait_for_eviction(kubelet, "chatty")
     assert status.message == 'Container c0 exceeded its local ephemeral storage limit "64Ki". '
     assert "DisruptionTarget" not in [condition.type for condition in status.conditions]
-    status = await ended(kubelet, "keeper")
+    status = await wait_for_eviction(kubelet, "keeper")
     assert status.message == "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. "
 
 
-async def full_disk(client: Client, kubelet: Kubelet) -> None:
+async def check_disk_pressure(client: Client, kubelet: Kubelet) -> None:
     await client.of(Pod).create(pod("done", "true"))
     await eventually(lambda: phase(kubelet, "done") == "Succeeded")
     done = kubelet.find("default", "done")
@@ -121,12 +121,12 @@ async def full_disk(client: Client, kubelet: Kubelet) -> None:
     await client.of(Pod).create(
         pod("hoarder", "head -c 50000000 /dev/zero > /v/f; sleep 1000", volume={"emptyDir": {}})
     )
-    status = await ended(kubelet, "hoarder")
+    status = await wait_for_eviction(kubelet, "hoarder")
     assert status.message.startswith("The node was low on resource: ephemeral-storage. Threshold quantity: 24Mi, avai")
     assert "DisruptionTarget" in [condition.type for condition in status.conditions]
     assert phase(kubelet, "modest") == "Running"
-    await condition(client, "False")
-    messages = await events(client, "NodeHasNoDiskPressure")
+    await wait_for_disk_pressure(client, "False")
+    messages = await wait_for_events(client, "NodeHasNoDiskPressure")
     assert messages["EvictionThresholdMet"] == "Attempting to reclaim ephemeral-storage"
     assert "NodeHasDiskPressure" in messages
     event = next(
@@ -137,15 +137,15 @@ async def full_disk(client: Client, kubelet: Kubelet) -> None:
     assert event.metadata.annotations["starved_resource"] == "ephemeral-storage"
 
 
-async def dead_containers_go(client: Client, kubelet: Kubelet) -> None:
+async def check_dead_containers_are_removed(client: Client, kubelet: Kubelet) -> None:
     done = kubelet.find("default", "done")
     assert done is not None
     assert done.status.phase == "Succeeded"
     assert done.metadata.uid not in kubelet.runtime.known_pods()
 
 
-async def test_pods_that_keep_too_much_go_and_the_disk_is_cleared(directory: Path) -> None:
-    """The images have no disk of their own as far as the kubelet knows: what is dead is cleared first."""
+async def test_pods_above_storage_limits_are_evicted_and_disk_pressure_is_cleared(directory: Path) -> None:
+    """The kubelet knows no separate image disk. Dead containers are removed before pods are evicted."""
 
     line = Line()
     async with Cluster(components=("apiserver", "controllers")) as cluster:
@@ -159,12 +159,12 @@ async def test_pods_that_keep_too_much_go_and_the_disk_is_cleared(directory: Pat
             pressure_transition_s=1.0,
         ) as kubelet:
             await kubelet.ready.wait()
-            for scene in (limits, full_disk, dead_containers_go):
-                await scene(cluster.client, kubelet)
+            for check in (check_storage_limits, check_disk_pressure, check_dead_containers_are_removed):
+                await check(cluster.client, kubelet)
             await line.cut()
 
 
-def test_images_that_nobody_uses_go_when_their_disk_fills_up(directory: Path) -> None:
+def test_unused_images_are_removed_when_the_image_disk_fills_up(directory: Path) -> None:
     large = MadeImage({"large": Random(1).randbytes(40 * MIB)}, pack=lambda data: data)
     load(ImageStore(directory / "images"), docker_archive(directory / "a.tar", large, "large:1"), now=1)
     pulled = ImagePullRecords(directory / "kubelet")
@@ -187,8 +187,8 @@ def test_images_that_nobody_uses_go_when_their_disk_fills_up(directory: Path) ->
                 return await kubelet.runtime.image("large:1") is None
 
             await eventually(is_removed)
-            await eventually(lambda: pulled.read(large.id) is None)  # what is known of it goes with it
+            await eventually(lambda: pulled.read(large.id) is None)  # the record is removed with the image
 
     asyncio.run(main())
-    about = os.statvfs(directory / "images")
-    assert about.f_bavail * about.f_frsize > 50 * MIB
+    filesystem = os.statvfs(directory / "images")
+    assert filesystem.f_bavail * filesystem.f_frsize > 50 * MIB

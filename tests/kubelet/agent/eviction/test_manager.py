@@ -1,4 +1,4 @@
-"""Evictions on a virtual clock, and what the manager observes of the machine."""
+"""Evictions on a virtual clock, and observations of the machine."""
 
 import asyncio
 import logging
@@ -28,11 +28,11 @@ def pod(name: str) -> Pod:
 
 
 class Scene:
-    """An eviction manager, what it sees, and whom it evicts."""
+    """An eviction manager with simulated observations, which records evicted pods."""
 
     def __init__(self, **config: Any) -> None:
         self.clock, self.available, self.evicted = VirtualClock(), 1000 * MIB, list[tuple[str, float]]()
-        self.room = 0
+        self.reclaimable = 0
         """Bytes that garbage collection frees without evicting a pod."""
         self.pods = [pod("a"), pod("b")]
 
@@ -61,10 +61,10 @@ class Scene:
         return dict.fromkeys(("memory.available", "nodefs.available"), Observation(self.available, 2000 * MIB))
 
     async def reclaim_disk(self, signal: str) -> None:
-        self.available += self.room
+        self.available += self.reclaimable
 
 
-async def test_one_pod_is_evicted_at_a_time_and_the_condition_lasts() -> None:
+async def test_single_pod_is_evicted_per_check_and_the_pressure_condition_persists() -> None:
     scene = Scene(eviction_hard=MEMORY)
     assert await scene.eviction.check() == []
     assert scene.eviction.conditions() == {}
@@ -92,7 +92,7 @@ async def test_a_soft_threshold_waits_for_its_grace_period() -> None:
     assert scene.evicted == [("b", 5.0)]
 
 
-async def test_a_shortage_lasts_until_the_minimum_is_reclaimed() -> None:
+async def test_eviction_continues_until_the_minimum_reclaim_is_reached() -> None:
     scene = Scene(eviction_hard=MEMORY, eviction_minimum_reclaim={"memory.available": "50Mi"})
     for available, evicted in ((10, 1), (120, 2), (160, 2), (120, 2)):
         scene.available = available * MIB
@@ -102,10 +102,10 @@ async def test_a_shortage_lasts_until_the_minimum_is_reclaimed() -> None:
 
 async def test_no_pod_is_evicted_for_a_disk_that_garbage_collection_can_clear() -> None:
     scene = Scene(eviction_hard={"nodefs.available": "100Mi"})
-    scene.available, scene.room = 10 * MIB, 50 * MIB
+    scene.available, scene.reclaimable = 10 * MIB, 50 * MIB
     await scene.eviction.check()
     assert len(scene.evicted) == 1
-    scene.available, scene.room = 10 * MIB, 500 * MIB
+    scene.available, scene.reclaimable = 10 * MIB, 500 * MIB
     await scene.eviction.check()
     assert len(scene.evicted) == 1
     assert scene.eviction.types == [DISK_PRESSURE]
@@ -133,10 +133,10 @@ class FailingScene(Scene):
 
     async def reclaim_disk(self, signal: str) -> None:
         self.reclaims += 1
-        raise RuntimeFailure("ImageError", "the engine is away")
+        raise RuntimeFailure("ImageError", "the engine is unavailable")
 
 
-async def test_the_manager_observes_again_after_failures(caplog: pytest.LogCaptureFixture) -> None:
+async def test_eviction_manager_continues_after_failures(caplog: pytest.LogCaptureFixture) -> None:
     scene = FailingScene()
     with caplog.at_level(logging.WARNING):
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
@@ -145,4 +145,4 @@ async def test_the_manager_observes_again_after_failures(caplog: pytest.LogCaptu
             assert scene.eviction.types == [DISK_PRESSURE]
             running.cancel()
     assert "too many open files" in caplog.text
-    assert "by garbage collection: the engine is away" in caplog.text
+    assert "by garbage collection: the engine is unavailable" in caplog.text

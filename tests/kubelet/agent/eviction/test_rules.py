@@ -12,8 +12,8 @@ from sampan.kubelet.node_status import DISK_PRESSURE, MEMORY_PRESSURE
 from sampan.runtimes.contract import Usage
 
 MIB = 1 << 20
-LOW = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
-SHORT = Shortage("memory.available", 100 * MIB, 50 * MIB)
+MESSAGE = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
+SHORTAGE = Shortage("memory.available", 100 * MIB, 50 * MIB)
 
 
 def requesting(*requests: str, **spec: Any) -> Pod:
@@ -26,9 +26,9 @@ def requesting(*requests: str, **spec: Any) -> Pod:
 
 def test_the_message_names_containers_above_their_requests() -> None:
     usages = [Usage("c0", 0, 20 * MIB), Usage("c1", 0, 1000), Usage("c2", 0, 5 * MIB)]
-    failure = eviction_failure(requesting("10240Ki", "", "5Mi"), usages, SHORT)
+    failure = eviction_failure(requesting("10240Ki", "", "5Mi"), usages, SHORTAGE)
     assert failure.message == failure.disruption
-    assert failure.message == LOW + (
+    assert failure.message == MESSAGE + (
         "Container c0 was using 20Mi, request is 10Mi, has larger consumption of memory. "
         "Container c1 was using 1k, request is 0, has larger consumption of memory. "
     )
@@ -41,8 +41,8 @@ def test_the_message_names_containers_above_their_requests() -> None:
 
 def test_the_message_names_a_pod_above_its_pod_level_request() -> None:
     usages = [Usage("", 0, 30 * MIB), Usage("c0", 0, 20 * MIB)]
-    failure = eviction_failure(requesting("20Mi", resources={"requests": {"memory": "25Mi"}}), usages, SHORT)
-    assert failure.message == LOW + "Pod p was using 30Mi, request is 25Mi, has larger consumption of memory. "
+    failure = eviction_failure(requesting("20Mi", resources={"requests": {"memory": "25Mi"}}), usages, SHORTAGE)
+    assert failure.message == MESSAGE + "Pod p was using 30Mi, request is 25Mi, has larger consumption of memory. "
     assert failure.annotations == {
         "offending_pod": "p",
         "offending_pod_usage": "30Mi",
@@ -52,7 +52,7 @@ def test_the_message_names_a_pod_above_its_pod_level_request() -> None:
     }
 
 
-def test_inodes_have_no_requests() -> None:
+def test_eviction_for_inodes_names_no_containers() -> None:
     failure = eviction_failure(requesting(""), [Usage("c0", 0, 0, inodes=5)], Shortage("nodefs.inodesFree", 2048, 1000))
     assert failure.message == "The node was low on resource: inodes. Threshold quantity: 2Ki, available: 1k. "
     assert failure.annotations == {
@@ -62,9 +62,9 @@ def test_inodes_have_no_requests() -> None:
     }
 
 
-def test_without_usage_the_message_names_no_container() -> None:
-    assert eviction_failure(requesting("1Mi"), [], SHORT).message == LOW
-    assert eviction_failure(requesting("1Mi"), [], SHORT).annotations == {}
+def test_message_without_usage_names_no_container() -> None:
+    assert eviction_failure(requesting("1Mi"), [], SHORTAGE).message == MESSAGE
+    assert eviction_failure(requesting("1Mi"), [], SHORTAGE).annotations == {}
 
 
 def pod(name: str, *, requests: dict[str, str] | None = None, priority: int = 0, **spec: Any) -> Pod:
@@ -73,7 +73,7 @@ def pod(name: str, *, requests: dict[str, str] | None = None, priority: int = 0,
     return json.from_value(value, Pod)
 
 
-def test_a_threshold_is_met_below_it_only() -> None:
+def test_threshold_is_met_only_below_its_value() -> None:
     memory, disk = Threshold("memory.available", "100Mi"), Threshold("nodefs.available", "10%")
     observations = {"memory.available": Observation(99 * MIB, 1000 * MIB), "nodefs.available": Observation(50, 100)}
     assert rules.shortage(memory, observations, with_reclaim=False) == Shortage("memory.available", 100 * MIB, 99 * MIB)
@@ -109,7 +109,7 @@ def test_pods_that_use_more_than_they_request_are_ranked_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "types", "is_taken"),
+    ("pod", "types", "is_admitted"),
     [
         (pod("best-effort"), [], True),
         (pod("best-effort"), [MEMORY_PRESSURE], False),
@@ -119,8 +119,8 @@ def test_pods_that_use_more_than_they_request_are_ranked_first() -> None:
         (pod("tolerant", tolerations=[{"operator": "Exists"}]), [MEMORY_PRESSURE], True),
     ],
 )
-def test_admission_under_pressure(pod: Pod, types: list[str], is_taken: bool) -> None:
+def test_admission_under_pressure(pod: Pod, types: list[str], is_admitted: bool) -> None:
     failure = rules.admission_failure(pod, types)
-    assert (failure is None) is is_taken
+    assert (failure is None) is is_admitted
     if failure is not None:
         assert failure.message == f"The node had condition: [{types[0]}]. "

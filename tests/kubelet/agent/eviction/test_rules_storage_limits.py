@@ -22,7 +22,7 @@ def pod(*limits: str, **volume: Any) -> Pod:
     return json.from_value({"metadata": {"name": "p", "uid": "u"}, "spec": spec}, Pod)
 
 
-def held(name: str, disk: int, log: int = 0) -> Usage:
+def usage(name: str, disk: int, log: int = 0) -> Usage:
     return Usage(name, 0, 0, disk_bytes=disk * KIB, log_bytes=log * KIB)
 
 
@@ -38,27 +38,27 @@ def volume(size: int) -> VolumeUsage:
     )
 
 
-WHOLE = "Pod ephemeral local storage usage exceeds the total limit of containers {}. "
-ONE = 'Container c0 exceeded its local ephemeral storage limit "{}". '
+POD_EXCESS = "Pod ephemeral local storage usage exceeds the total limit of containers {}. "
+CONTAINER_EXCESS = 'Container c0 exceeded its local ephemeral storage limit "{}". '
 
 
 @pytest.mark.parametrize(
     ("pod", "usages", "volumes", "message"),
     [
-        (pod("10Ki", "20Ki"), [held("c0", 5, 4), held("c1", 9)], [], None),
-        (pod("10Ki", "20Ki"), [held("c0", 5, 6), held("c1", 9)], [], ONE.format("10Ki")),
-        (pod("10Ki", "20Ki"), [held("c0", 15), held("c1", 20)], [], WHOLE.format("30Ki")),
-        (pod("10Ki", emptyDir={}), [held("c0", 5)], [volume(6)], WHOLE.format("10Ki")),
-        (pod("10Ki", emptyDir={"medium": "Memory"}), [held("c0", 5)], [volume(6)], None),
-        (pod("10Ki", configMap={"name": "m"}), [held("c0", 5)], [volume(6)], WHOLE.format("10Ki")),
-        (pod("10Ki", hostPath={"path": "/"}), [held("c0", 5)], [volume(6)], None),
-        (pod(""), [held("c0", 1 << 30)], [], None),
+        (pod("10Ki", "20Ki"), [usage("c0", 5, 4), usage("c1", 9)], [], None),
+        (pod("10Ki", "20Ki"), [usage("c0", 5, 6), usage("c1", 9)], [], CONTAINER_EXCESS.format("10Ki")),
+        (pod("10Ki", "20Ki"), [usage("c0", 15), usage("c1", 20)], [], POD_EXCESS.format("30Ki")),
+        (pod("10Ki", emptyDir={}), [usage("c0", 5)], [volume(6)], POD_EXCESS.format("10Ki")),
+        (pod("10Ki", emptyDir={"medium": "Memory"}), [usage("c0", 5)], [volume(6)], None),
+        (pod("10Ki", configMap={"name": "m"}), [usage("c0", 5)], [volume(6)], POD_EXCESS.format("10Ki")),
+        (pod("10Ki", hostPath={"path": "/"}), [usage("c0", 5)], [volume(6)], None),
+        (pod(""), [usage("c0", 1 << 30)], [], None),
     ],
 )
-def test_excess(pod: Pod, usages: list[Usage], volumes: list[VolumeUsage], message: str | None) -> None:
+def test_storage_excess_message(pod: Pod, usages: list[Usage], volumes: list[VolumeUsage], message: str | None) -> None:
     assert storage_excess(pod, usages, volumes) == message
 
 
-def test_only_those_with_a_limit_need_to_be_measured() -> None:
+def test_has_storage_limit() -> None:
     assert has_storage_limit(pod("", "1Ki"))
     assert not has_storage_limit(pod("", ""))

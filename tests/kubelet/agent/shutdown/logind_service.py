@@ -1,4 +1,4 @@
-"""A D-Bus daemon of its own with a service on it that behaves like systemd-logind."""
+"""A D-Bus daemon with a service that behaves like systemd-logind."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from sampan.kubelet.agent.shutdown.logind import INTERFACE, PATH, SERVICE, SIGNA
 
 
 class LogindService:
-    """`max_delay_s` changes to what its configuration directory says when logind gets the signal SIGHUP."""
+    """A fake logind that reads `max_delay_s` from its configuration directory on SIGHUP."""
 
     def __init__(self, bus: MessageBus, config_directory: Path) -> None:
         self._bus, self.config_directory = bus, config_directory
@@ -27,7 +27,7 @@ class LogindService:
         await self._bus.send(signal)
 
     def has_lock(self) -> bool:
-        """Whether somebody delays the shutdown."""
+        """Return whether an inhibitor lock is held."""
         held = []
         for lock in self._locks:
             try:
@@ -52,11 +52,11 @@ class LogindService:
                 return Message.new_method_return(message, "v", [delay])
             case "Inhibit":
                 self.inhibited = list(message.body)
-                ours, theirs = os.pipe()
-                os.set_blocking(ours, False)
-                self._locks.append(ours)
-                reply = Message.new_method_return(message, "h", [0], unix_fds=[theirs])
-                self._bus.send(reply).add_done_callback(lambda _: os.close(theirs))
+                read_end, write_end = os.pipe()
+                os.set_blocking(read_end, False)
+                self._locks.append(read_end)
+                reply = Message.new_method_return(message, "h", [0], unix_fds=[write_end])
+                self._bus.send(reply).add_done_callback(lambda _: os.close(write_end))
                 return True
             case "KillUnit":
                 text = (self.config_directory / "99-kubelet.conf").read_text()

@@ -22,18 +22,18 @@ from tests.kubelet.agent.shutdown.logind_service import dbus_daemon, logind_serv
 needs_dbus_daemon = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="needs dbus-daemon")
 
 
-async def nothing() -> None:
+async def do_nothing() -> None:
     return
 
 
 def inhibitor(address: str) -> ShutdownInhibitor:
     return ShutdownInhibitor(
-        delay_s=1, clock=VirtualClock(), on_shutdown=nothing, on_cancel=lambda: None, address=address
+        delay_s=1, clock=VirtualClock(), on_shutdown=do_nothing, on_cancel=lambda: None, address=address
     )
 
 
 @asynccontextmanager
-async def listening(directory: Path) -> AsyncIterator[tuple[str, socket.socket]]:
+async def listening_bus(directory: Path) -> AsyncIterator[tuple[str, socket.socket]]:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(directory / "bus"))
         server.listen()
@@ -42,7 +42,7 @@ async def listening(directory: Path) -> AsyncIterator[tuple[str, socket.socket]]
             yield f"unix:path={directory / 'bus'}", server
 
 
-async def accepted(server: socket.socket) -> socket.socket:
+async def accept(server: socket.socket) -> socket.socket:
     link, _ = await asyncio.get_running_loop().sock_accept(server)
     link.setblocking(False)
     return link
@@ -61,35 +61,39 @@ async def greet(link: socket.socket) -> None:
     await loop.sock_sendall(link, hello._marshall(False))
 
 
-async def test_a_bus_that_hangs_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_bus_that_closes_the_connection_disables_graceful_shutdown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.ERROR):
-        async with listening(tmp_path) as (address, server), asyncio.TaskGroup() as group:
+        async with listening_bus(tmp_path) as (address, server), asyncio.TaskGroup() as group:
             running = group.create_task(inhibitor(address).run())
-            (await accepted(server)).close()
+            (await accept(server)).close()
             await running
     assert "graceful node shutdown is not available" in caplog.text
 
 
-async def test_a_bus_that_sends_invalid_data(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_bus_that_sends_invalid_data_disables_graceful_shutdown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.ERROR):
-        async with listening(tmp_path) as (address, server), asyncio.TaskGroup() as group:
+        async with listening_bus(tmp_path) as (address, server), asyncio.TaskGroup() as group:
 
-            async def speak() -> None:
+            async def send_invalid_data() -> None:
                 loop = asyncio.get_running_loop()
-                with await accepted(server) as link:
+                with await accept(server) as link:
                     await greet(link)
                     await loop.sock_recv(link, 4096)
                     await loop.sock_sendall(link, b"\xff" * 3 + bytes(61))
                     with contextlib.suppress(ConnectionResetError):
-                        await loop.sock_recv(link, 4096)  # Until the client hangs up.
+                        await loop.sock_recv(link, 4096)  # Until the client closes the connection.
 
-            group.create_task(speak())
+            group.create_task(send_invalid_data())
             await inhibitor(address).run()
     assert "graceful node shutdown is not available" in caplog.text
 
 
 @needs_dbus_daemon
-async def test_a_service_that_does_not_exist(tmp_path: Path) -> None:
+async def test_missing_logind_service_is_an_error(tmp_path: Path) -> None:
     async with dbus_daemon(tmp_path) as address, connect(address) as bus:
         with pytest.raises(LogindError, match="ServiceUnknown"):
             await Logind(bus).max_delay_s()
@@ -106,8 +110,8 @@ async def test_a_lock_is_held_until_its_descriptor_is_closed(tmp_path: Path) -> 
 
 
 @needs_dbus_daemon
-async def test_a_lock_that_arrives_too_late_is_not_held(tmp_path: Path) -> None:
-    ours, theirs = os.pipe()
+async def test_inhibitor_lock_received_after_cancellation_is_released(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
     called, released = asyncio.Event(), asyncio.Event()
     calls: list[Message] = []
 
@@ -127,11 +131,11 @@ async def test_a_lock_that_arrives_too_late_is_not_held(tmp_path: Path) -> None:
             await called.wait()
             inhibiting.cancel()
             await asyncio.wait([inhibiting])
-            await _send_lock(service, calls[0], theirs)
-            asyncio.get_running_loop().add_reader(ours, released.set)
+            await _send_lock(service, calls[0], write_end)
+            asyncio.get_running_loop().add_reader(read_end, released.set)
             await released.wait()  # The pipe has no writer any more.
-            asyncio.get_running_loop().remove_reader(ours)
-    os.close(ours)
+            asyncio.get_running_loop().remove_reader(read_end)
+    os.close(read_end)
 
 
 async def _send_lock(service: MessageBus, call: Message, descriptor: int) -> None:
@@ -140,7 +144,7 @@ async def _send_lock(service: MessageBus, call: Message, descriptor: int) -> Non
 
 
 @needs_dbus_daemon
-async def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
+async def test_unwritable_logind_configuration_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     async with dbus_daemon(tmp_path) as address, connect(address) as bus:
         with pytest.raises(LogindError, match="cannot configure the maximum delay"):

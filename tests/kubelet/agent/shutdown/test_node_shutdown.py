@@ -1,4 +1,4 @@
-"""The machine goes down: pods end in their order, and everybody is told."""
+"""Graceful node shutdown: pods terminate in the order of their priority, and conditions and events report it."""
 
 import shutil
 from pathlib import Path
@@ -25,14 +25,14 @@ def config(**settings: Any) -> AgentConfig:
     return AgentConfig(name="n", root=Path("/"), logs=Path("/"), **settings)
 
 
-def test_groups() -> None:
+def test_shutdown_groups_by_priority() -> None:
     assert groups_of(config()) == []
-    usual = groups_of(config(shutdown_grace_s=30, shutdown_grace_critical_s=10))
-    assert usual == [ShutdownGroup(0, 20), ShutdownGroup(CRITICAL, 10)]
+    default_groups = groups_of(config(shutdown_grace_s=30, shutdown_grace_critical_s=10))
+    assert default_groups == [ShutdownGroup(0, 20), ShutdownGroup(CRITICAL, 10)]
     assert groups_of(config(shutdown_grace_s=5, shutdown_grace_critical_s=10)) == []
-    own = groups_of(config(shutdown_groups=[ShutdownGroup(100, 1), ShutdownGroup(-5, 2), ShutdownGroup(10, 3)]))
-    assert [group.priority for group in own] == [-5, 10, 100]
-    priorities = {priority: group_of(priority, own).priority for priority in (-9, -5, 0, 10, 99, 100, CRITICAL)}
+    groups = groups_of(config(shutdown_groups=[ShutdownGroup(100, 1), ShutdownGroup(-5, 2), ShutdownGroup(10, 3)]))
+    assert [group.priority for group in groups] == [-5, 10, 100]
+    priorities = {priority: group_of(priority, groups).priority for priority in (-9, -5, 0, 10, 99, 100, CRITICAL)}
     assert priorities == {-9: -5, -5: -5, 0: -5, 10: 10, 99: 10, 100: 100, CRITICAL: 100}
 
 
@@ -44,7 +44,7 @@ def pod(name: str, priority: str = "") -> Pod:
     return json.from_value(value, Pod)
 
 
-async def ready(client: Client, status: str) -> str:
+async def wait_for_ready_status(client: Client, status: str) -> str:
     """Wait until the condition Ready has that status, and return its message."""
     messages: list[str] = []
 
@@ -57,7 +57,7 @@ async def ready(client: Client, status: str) -> str:
     return messages[0]
 
 
-def ended_at(kubelet: Kubelet, name: str) -> str:
+def finished_at(kubelet: Kubelet, name: str) -> str:
     pod = kubelet.find("default", name)
     assert pod is not None
     assert (pod.status.phase, pod.status.reason) == ("Failed", "Terminated")
@@ -77,7 +77,7 @@ async def scenario(client: Client, kubelet: Kubelet, machine: LogindService) -> 
     await client.of(Pod).create(pod("vital", "system-node-critical"))
     await eventually(lambda: phase(kubelet, "plain") == phase(kubelet, "vital") == "Running")
     await machine.announce_shutdown(True)
-    assert await ready(client, "False") == "node is shutting down"
+    assert await wait_for_ready_status(client, "False") == "node is shutting down"
     await client.of(Pod).create(pod("late"))
     await eventually(lambda: phase(kubelet, "late") == "Failed")
     late = kubelet.find("default", "late")
@@ -85,15 +85,15 @@ async def scenario(client: Client, kubelet: Kubelet, machine: LogindService) -> 
     assert late.status.reason == "NodeShutdown"
     assert late.status.message == "Pod was rejected: Pod was rejected as the node is shutting down."
     await eventually(lambda: not machine.has_lock())
-    assert ended_at(kubelet, "plain") <= ended_at(kubelet, "vital")
+    assert finished_at(kubelet, "plain") <= finished_at(kubelet, "vital")
     await machine.announce_shutdown(False)
-    assert await ready(client, "True") == "kubelet is posting ready status"
+    assert await wait_for_ready_status(client, "True") == "kubelet is posting ready status"
     await eventually(machine.has_lock)
-    await check_node_status(client)
+    await check_shutdown_events(client)
 
 
-async def check_node_status(client: Client) -> None:
-    expected = {f"Shutdown manager detected shutdown {what}" for what in ("event", "cancellation")}
+async def check_shutdown_events(client: Client) -> None:
+    expected = {f"Shutdown manager detected shutdown {kind}" for kind in ("event", "cancellation")}
 
     async def are_recorded() -> bool:
         events = (await client.of(Event).list()).items
@@ -103,7 +103,7 @@ async def check_node_status(client: Client) -> None:
 
 
 @pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="needs dbus-daemon")
-async def test_pods_end_before_the_machine(tmp_path: Path) -> None:
+async def test_pods_are_terminated_by_priority_before_the_node_shuts_down(tmp_path: Path) -> None:
     line = Line()
     async with (
         Cluster(components=("apiserver", "controllers")) as cluster,
@@ -123,7 +123,7 @@ async def test_pods_end_before_the_machine(tmp_path: Path) -> None:
             await line.cut()
 
 
-async def test_without_a_bus_the_node_runs_all_the_same(tmp_path: Path) -> None:
+async def test_node_runs_pods_without_a_system_bus(tmp_path: Path) -> None:
     line, nowhere = Line(), f"unix:path={tmp_path / 'nowhere'}"
     manifests = tmp_path / "manifests"
     manifests.mkdir()

@@ -21,7 +21,7 @@ def test_volume_data_that_cannot_be_read_is_ignored(tmp_path: Path, text: str) -
 
 
 @pytest.mark.parametrize(
-    ("policy", "kind", "is_read_only", "gives"),
+    ("policy", "fs_type", "is_read_only", "applies"),
     [
         ("File", "", False, True),
         ("None", "ext4", False, False),
@@ -31,11 +31,16 @@ def test_volume_data_that_cannot_be_read_is_ignored(tmp_path: Path, text: str) -
     ],
 )
 def test_the_fs_group_policy_of_the_driver_applies(
-    policy: str | None, kind: str, is_read_only: bool, gives: bool
+    policy: str | None, fs_type: str, is_read_only: bool, applies: bool
 ) -> None:
-    new_pod = pod({}, securityContext={"fsGroup": 1}, volumes=[{"name": "v", "csi": {"driver": "d", "fsType": kind}}])
+    pod_with_volume = pod(
+        {}, securityContext={"fsGroup": 1}, volumes=[{"name": "v", "csi": {"driver": "d", "fsType": fs_type}}]
+    )
     info = json.from_value({"spec": {"fsGroupPolicy": policy}}, CSIDriver) if policy else None
-    assert applies_fs_group(VolumeSpec(pod=new_pod, volume=new_pod.spec.volumes[0]), info, is_read_only) is gives
+    assert (
+        applies_fs_group(VolumeSpec(pod=pod_with_volume, volume=pod_with_volume.spec.volumes[0]), info, is_read_only)
+        is applies
+    )
 
 
 def test_a_request_has_the_published_field_numbers() -> None:

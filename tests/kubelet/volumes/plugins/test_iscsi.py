@@ -15,7 +15,7 @@ from sampan.kubelet.volumes.plugins import iscsi
 from sampan.kubelet.volumes.volume_host import Layout, VolumeHost
 from sampan.runtimes import kernel
 from tests.eventually import eventually
-from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, play
+from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, run_scenario
 
 IQN = "iqn.2001-04.com.example:storage"
 LOGOUT = [
@@ -36,7 +36,7 @@ def command_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return notes
 
 
-def mounted(scene: Scene, lun: int) -> Path:
+def mount_disk(scene: Scene, lun: int) -> Path:
     """Mount a disk as an earlier kubelet has left it."""
     path = scene.root / f"plugins/kubernetes.io/iscsi/iface-default/10.0.0.1:3260-{IQN}-lun-{lun}"
     path.mkdir(parents=True)
@@ -47,12 +47,12 @@ def mounted(scene: Scene, lun: int) -> Path:
 @needs_root
 def test_disks_that_no_pod_uses_are_logged_out_after_a_restart(tmp_path: Path, command_log: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        paths = [mounted(scene, lun) for lun in (0, 1)]
-        async with scene.managing():
+        paths = [mount_disk(scene, lun) for lun in (0, 1)]
+        async with scene.running_manager():
             await eventually(lambda: not any(path.exists() for path in paths))
             await eventually(lambda: command_log.read_text().splitlines() == LOGOUT)
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @needs_root
@@ -60,14 +60,14 @@ def test_a_disk_in_use_is_logged_out_when_its_pod_is_unmounted(tmp_path: Path, c
     """The session is left only with its last disk."""
 
     async def scenario(scene: Scene) -> None:
-        path, uid = mounted(scene, 0), "1b2c"
+        path, uid = mount_disk(scene, 0), "1b2c"
         target = scene.root / f"pods/{uid}/volumes/kubernetes.io~iscsi/v"
         note = scene.root / f"pods/{uid}/plugins/kubernetes.io~iscsi/v/device"
         for directory in (target, note.parent):
             directory.mkdir(parents=True)
         note.write_text(str(path))
         kernel.mount(path, target, flags=kernel.MS_BIND)
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             assert manager.known_pods() == [uid]
             await manager.unmount(uid)
             await eventually(lambda: command_log.read_text().splitlines() == LOGOUT)
@@ -75,7 +75,7 @@ def test_a_disk_in_use_is_logged_out_when_its_pod_is_unmounted(tmp_path: Path, c
             assert not target.exists()
             assert not note.exists()
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
 
 
 @needs_root
@@ -89,21 +89,21 @@ def test_a_stored_device_path_outside_of_the_plugin_directory_is_ignored(
         for directory in (scene.root / f"pods/{uid}/volumes/kubernetes.io~iscsi/v", note.parent):
             directory.mkdir(parents=True)
         note.write_text(text.format(root=scene.root))
-        async with scene.managing() as manager:
+        async with scene.running_manager() as manager:
             await manager.unmount(uid)
             assert not note.exists()
 
-    play(tmp_path, scenario)
+    run_scenario(tmp_path, scenario)
     assert command_log.read_text() == ""
 
 
 @pytest.mark.parametrize("source", [{"targetPortal": "../../../../tmp/x"}, {"iscsiInterface": "../../../etc"}])
-def test_an_iscsi_volume_does_not_name_a_path_of_the_node(tmp_path: Path, source: dict[str, str]) -> None:
-    whole = {"targetPortal": "10.0.0.1", "iqn": IQN, "lun": 0, **source}
-    of = json.from_value({"spec": {"volumes": [{"name": "v", "iscsi": whole}]}}, Pod)
+def test_iscsi_portal_and_interface_with_slashes_are_rejected(tmp_path: Path, source: dict[str, str]) -> None:
+    volume_source = {"targetPortal": "10.0.0.1", "iqn": IQN, "lun": 0, **source}
+    pod = json.from_value({"spec": {"volumes": [{"name": "v", "iscsi": volume_source}]}}, Pod)
     plugin = iscsi.IscsiPlugin(cast(VolumeHost, SimpleNamespace(layout=Layout(tmp_path))))
     with pytest.raises(VolumeOperationError, match="must not contain slashes"):
-        asyncio.run(plugin.device(VolumeSpec(pod=of, volume=of.spec.volumes[0])))
+        asyncio.run(plugin.device(VolumeSpec(pod=pod, volume=pod.spec.volumes[0])))
 
 
 def test_commands_of_login_and_logout() -> None:

@@ -1,4 +1,4 @@
-"""Lists of completion status."""
+"""Overlap of the completed and the failed indexes in the status of a job."""
 
 from itertools import product
 
@@ -25,7 +25,7 @@ LISTS = st.lists(PARTS, max_size=6).map(",".join)
         ("1-3", "3-4", 3),
     ],
 )
-def test_the_first_index_that_completed_and_failed_is_found(completed: str, failed: str, first: int | None) -> None:
+def test_overlap_is_the_first_index_both_completed_and_failed(completed: str, failed: str, first: int | None) -> None:
     assert status.overlap(completed, failed, 10) == first
 
 

@@ -1,4 +1,4 @@
-"""Whatever is done to services, by whichever server: what is taken is what they hold, no more and no less."""
+"""After any sequence of writes by two servers, exactly the cluster IPs and node ports of the services are allocated."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sampan.apiserver.registry.allocation import ServiceRanges
-from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, several
+from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, open_servers
 
 SERVICES = f"{NAMESPACE}/services"
 RANGES = ServiceRanges.parse("10.96.0.0/27,fd00::/123", (30000, 30011))
@@ -54,26 +54,28 @@ steps = st.tuples(
 
 @given(st.lists(steps, max_size=12))
 @settings(max_examples=60)
-def test_what_is_taken_is_what_services_hold(done: list[tuple[str, int, str, dict[str, Any], str]]) -> None:
+def test_allocations_equal_cluster_ips_and_node_ports_of_services(
+    requests: list[tuple[str, int, str, dict[str, Any], str]],
+) -> None:
     async def work() -> None:
-        async with several(2, ranges=RANGES) as servers:
-            for method, server, name, spec, query in done:
-                await _do(servers[server], method, name, spec, query)
-                await _check(servers[1 - server])
+        async with open_servers(2, ranges=RANGES) as servers:
+            for method, server, name, spec, query in requests:
+                await _send(servers[server], method, name, spec, query)
+                await _check_allocations(servers[1 - server])
 
     asyncio.run(work())
 
 
-async def _do(server: ApiServer, method: str, name: str, spec: dict[str, Any], query: str) -> None:
+async def _send(server: ApiServer, method: str, name: str, spec: dict[str, Any], query: str) -> None:
     path = SERVICES if method == "POST" else f"{SERVICES}/{name}"
     value = None if method == "DELETE" else {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
-    code, response = await server.ask(method, path + query, value)
+    code, response = await server.send(method, path + query, value)
     assert code in (200, 201, 404, 409, 422) or "failed to allocate" in response["message"], response
 
 
-async def _check(server: ApiServer) -> None:
-    _, services = await server.ask("GET", SERVICES)
-    _, listed = await server.ask("GET", "/apis/networking.k8s.io/v1/ipaddresses")
+async def _check_allocations(server: ApiServer) -> None:
+    _, services = await server.send("GET", SERVICES)
+    _, listed = await server.send("GET", "/apis/networking.k8s.io/v1/ipaddresses")
     allocated = sorted((item["metadata"]["name"], item["spec"]["parentRef"]["name"]) for item in listed["items"])
     specs = [(item["metadata"]["name"], item["spec"]) for item in services["items"]]
     held = [(ip, name) for name, spec in specs for ip in spec.get("clusterIPs", ()) if ip != "None"]
