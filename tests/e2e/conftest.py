@@ -1,4 +1,4 @@
-"""What end-to-end tests share."""
+"""Fixtures of all end-to-end tests."""
 
 import gc
 import logging
@@ -14,7 +14,7 @@ from tests.e2e.kubectl.command import Kubectl, find
 
 
 class _Stalls(logging.Handler):
-    """Collects what the watchdog says of loops that were held by computing."""
+    """Collects the messages of the loop watchdog about blocked event loops."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -22,7 +22,9 @@ class _Stalls(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        if "importlib._bootstrap" not in message and not _is_caused_by_others(record.args):  # modules are loaded once
+        if "importlib._bootstrap" not in message and not _is_caused_by_others(
+            record.args
+        ):  # a module is imported only once
             self.messages.append(message)
 
 
@@ -34,8 +36,9 @@ def _is_caused_by_others(stalls: object) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _collected_as_in_a_server() -> Iterator[None]:
-    """A run of tests piles up objects, and the collector would hold a cluster's loop while it looks at all of them."""
+def _server_gc_thresholds() -> Iterator[None]:
+    """Use the garbage collection thresholds of a server: a test process has many objects, and a full collection would
+    block the event loop of a cluster."""
     thresholds = gc.get_threshold()
     gc.set_threshold(*COLLECTED_AFTER)
     yield
@@ -43,18 +46,18 @@ def _collected_as_in_a_server() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _the_loop_is_not_held() -> Iterator[None]:
-    """Fail a test in which any cluster of this process computed on its event loop for 250 ms, and name the stack."""
+def _event_loop_is_not_blocked() -> Iterator[None]:
+    """Fail a test in which a cluster of this process blocked its event loop for 250 ms, and show the stack."""
     stalls = _Stalls()
     loop_watchdog.log.addHandler(stalls)
     yield
     loop_watchdog.log.removeHandler(stalls)
-    assert not stalls.messages, "the event loop was held:\n" + "\n".join(stalls.messages)
+    assert not stalls.messages, "the event loop was blocked:\n" + "\n".join(stalls.messages)
 
 
 @pytest.fixture(scope="session")
 def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home for kubectl's caches, so that what other clusters left there misleads nobody."""
+    """A home directory for the caches of kubectl, so that caches of other clusters are not used."""
     return tmp_path_factory.mktemp("kubectl")
 
 

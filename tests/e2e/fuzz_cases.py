@@ -31,7 +31,7 @@ class End(Enum):
     LEAVES = 2
     """Closes the connection."""
     HALF = 3
-    """Closes its side and waits for the answer."""
+    """Closes its sending side and waits for the answer."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ VALID: dict[str, dict[str, Any]] = {
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
     },
 }
-"""Objects that are fine, to be spoilt."""
+"""Valid objects, which the fuzzer damages."""
 
 
 class Fuzzer:
@@ -254,7 +254,7 @@ class Fuzzer:
         return Case(self._encoded(method, target, headers, body), method=method)
 
     def _fitting(self, resource: Resource) -> tuple[str, str]:
-        """A method and a path that go together."""
+        """Return a method and a path that belong together."""
         start = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
         where = f"{start}/namespaces/default/{resource.plural}" if resource.namespaced else f"{start}/{resource.plural}"
         verb = self._choose(resource.verbs)
@@ -326,7 +326,7 @@ class Fuzzer:
         return media, self._worn(_json(value))
 
     def _worn(self, data: bytes) -> bytes:
-        """Sometimes damaged, sometimes something else altogether."""
+        """Return the data, sometimes damaged or replaced."""
         pick = self._random.random()
         if pick < 0.8:
             return data
@@ -399,7 +399,7 @@ class Fuzzer:
         return value
 
     def _disturb(self, value: Any, schema: Schema | None) -> None:
-        """Change one thing, somewhere."""
+        """Change one value at a random place."""
         while True:
             keys: Any = list(value) if isinstance(value, dict) else range(len(value))
             if schema is not None and schema.properties and self._random.random() < 0.3:
@@ -439,7 +439,7 @@ class Fuzzer:
         return {name: make() for name, make in pick.items() if self._random.random() < 0.03}
 
     def _value(self, schema: Schema, depth: int) -> Any:
-        """A value that nearly fits."""
+        """Return a value that nearly matches the schema."""
         if self._random.random() < 0.02:
             return self._choose(
                 (None, {}, [], "", 0, True, {"a": 1}, [None], self._choose(WORDS), self._choose(NUMBERS))

@@ -47,7 +47,7 @@ FRAMINGS: tuple[Callable[[bytes], bytes], ...] = (
     lambda body: b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n",
     lambda body: b"0\r\n\r\n",
 )
-"""Chunks that are valid, although odd."""
+"""Unusual but valid chunked encodings."""
 BAD_FRAMINGS: tuple[Callable[[bytes], bytes], ...] = (
     lambda body: b"%x\r\n%b\r\n0\r\nContent-Length: 5\r\n\r\n" % (len(body), body),
     lambda body: b"-1\r\n%b\r\n0\r\n\r\n" % body,

@@ -1,4 +1,4 @@
-"""A cluster whose nodes have network namespaces of their own on this machine, and what its tests do with it."""
+"""A cluster whose nodes have network namespaces of their own on this machine."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Machine:
         self.sampan("kubectl", "create", "-f", str(manifest))
 
     def pod_ip(self, name: str) -> str:
-        """Return the address of a pod once it is ready, which its readiness probe has to find out."""
+        """Return the address of a pod once its readiness probe has succeeded."""
 
         def ready() -> str:
             status = self.api(f"pod/{name}")["status"]
@@ -101,7 +101,7 @@ def wait_for(value: Callable[[], str], describe: Callable[[], str] = str) -> str
 
 
 def network_state(root: Path) -> Mapping[str, list[str]]:
-    """Return what a cluster has in the network of the machine."""
+    """Return the links, nftables, routes and network namespaces of a cluster on the machine."""
     bridge = bridge_of_nodes(root)
     names = {name: index for index, name in socket.if_nameindex()}
     with netlink.opened() as link:

@@ -1,4 +1,5 @@
-"""A service under load loses no request while its pods are replaced, nor once the endpoints of a dead node are gone."""
+"""A service under load loses no request while its pods are replaced, nor after the endpoints of a stopped node are
+removed."""
 
 from __future__ import annotations
 
@@ -152,9 +153,9 @@ def test_a_rolling_update_loses_no_request(machine: Machine) -> None:
     assert load.responses["v1"]
 
 
-def test_a_dead_node_loses_no_request_once_its_endpoints_are_gone(machine: Machine) -> None:
-    """Until the node controller misses the heartbeats of the node, connections to its endpoints fail, as in any
-    cluster. Afterwards none does, also through the address that the node has received."""
+def test_no_request_fails_after_the_endpoints_of_a_stopped_node_are_removed(machine: Machine) -> None:
+    """Connections to the endpoints of the node fail until the node controller misses its heartbeats, as in any cluster.
+    Afterwards none fails, also not through the load balancer address that another node has taken over."""
     addresses = endpoints_on(machine, "node-1")
     machine.sampan("node", "stop", "node-1")
     try:

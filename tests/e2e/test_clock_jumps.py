@@ -1,4 +1,4 @@
-"""Somebody sets the machine's clock, back or forward by an hour: nothing that waits stops, nothing is called dead."""
+"""The wall clock of the machine is set back or forward by an hour: timers still fire, and nodes stay ready."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ JUMPS = pytest.mark.parametrize("jump_s", [-HOUR, HOUR], ids=["back", "forward"]
 Scenario = Callable[[Cluster, VirtualClock], Awaitable[None]]
 
 
-def play(scenario: Scenario) -> None:
+def run_scenario(scenario: Scenario) -> None:
     async def main() -> None:
         clock = VirtualClock()
         async with Cluster(clock=clock, nodes=len(NODES), leader_election=LeadershipConfig()) as cluster:
@@ -72,7 +72,7 @@ def test_leases_are_renewed_and_nodes_stay_ready(jump_s: float) -> None:
         for name in ("kube-controller-manager", "kube-scheduler"):
             assert after[name].leaseTransitions == before[name].leaseTransitions, f"{name} changed its leader"
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @JUMPS
@@ -86,11 +86,11 @@ def test_a_container_in_back_off_is_restarted(jump_s: float) -> None:
         await clock.advance(60)
         assert await restarts(cluster, "crashing") > before
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @JUMPS
-def test_a_pod_ends_within_its_grace(jump_s: float) -> None:
+def test_deleted_pod_terminates_within_its_grace_period(jump_s: float) -> None:
     async def scenario(cluster: Cluster, clock: VirtualClock) -> None:
         await create_pod(cluster, "slow", {"stop": "20s"})
         await clock.advance(5)
@@ -100,4 +100,4 @@ def test_a_pod_ends_within_its_grace(jump_s: float) -> None:
         await clock.advance(20)
         assert not (await cluster.client.of(Pod).list(Selection(namespace="default"))).items
 
-    play(scenario)
+    run_scenario(scenario)

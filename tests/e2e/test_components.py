@@ -1,5 +1,5 @@
-"""API server, controller manager and scheduler in processes of their own, with keys of their own, and hollow nodes:
-everything goes over TLS, and everybody has only the rights of their role."""
+"""API server, controller manager and scheduler in processes of their own, with their own keys, and hollow nodes: all
+traffic uses TLS, and each component has only the permissions of its role."""
 
 import asyncio
 import subprocess
@@ -27,14 +27,14 @@ from sampan.machinery.pki import certificates
 from tests.cli.command import Sampan, wait_until_ready
 from tests.ports import free_port
 
-PATIENCE_S = 120
+TIMEOUT_S = 120
 NODES = ("one", "two")
 QUICK = ("--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=7s", "--leader-elect-retry-period=500ms")
 
 
 @dataclass(slots=True)
-class Site:
-    """What the components have in common: where the server is, and a CA that gives each its name."""
+class ControlPlane:
+    """The API server and a CA that issues the certificate of each component."""
 
     sampan: Sampan
     directory: Path
@@ -47,7 +47,7 @@ class Site:
         request = certificates.SigningRequest(common_name=user, organizations=groups, is_client=True)
         pair = certificates.issue(ca, request, now=time.time())
         config = kubeconfig.admin_config(
-            name="site", url=self.url, ca=ca.certificate, certificate=pair.certificate, key=pair.key
+            name="control_plane", url=self.url, ca=ca.certificate, certificate=pair.certificate, key=pair.key
         )
         kubeconfig.write(path, config)
         return path
@@ -78,7 +78,7 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def control_plane(tmp_path: Path) -> Iterator[ControlPlane]:
     home = tmp_path / "home"
     home.mkdir()
     pki, port = Pki(tmp_path / "pki"), free_port()
@@ -96,14 +96,15 @@ def site(tmp_path: Path) -> Iterator[Site]:
     with sampan.running("kube-apiserver", *(str(word) for pair in words.items() for word in pair)):
         wait_until_ready(f"https://127.0.0.1:{port}")
         assert pki.certificate(ADMIN).exists()
-        yield Site(sampan, tmp_path, f"https://127.0.0.1:{port}", pki)
+        yield ControlPlane(sampan, tmp_path, f"https://127.0.0.1:{port}", pki)
 
 
 @asynccontextmanager
-async def nodes(site: Site, admin: Client) -> AsyncIterator[None]:
+async def nodes(control_plane: ControlPlane, admin: Client) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         own = {
-            name: await stack.enter_async_context(site.client(f"system:node:{name}", "system:nodes")) for name in NODES
+            name: await stack.enter_async_context(control_plane.client(f"system:node:{name}", "system:nodes"))
+            for name in NODES
         }
         fleet = Fleet(client=admin, client_for=own.__getitem__, clock=RealClock(), names=NODES)
         group = await stack.enter_async_context(asyncio.TaskGroup())
@@ -119,9 +120,11 @@ def deployment(name: str) -> Deployment:
     return codec.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": spec}, Deployment)
 
 
-async def until(client: Client, kind: type[Any], name: str, namespace: str, is_so: Callable[[Any], bool]) -> Any:
+async def wait_for_object(
+    client: Client, kind: type[Any], name: str, namespace: str, is_so: Callable[[Any], bool]
+) -> Any:
     chosen = Selection(namespace=namespace, fields=f"metadata.name={name}")
-    async with asyncio.timeout(PATIENCE_S), client.of(kind).watch(chosen, initial_events=True) as events:
+    async with asyncio.timeout(TIMEOUT_S), client.of(kind).watch(chosen, initial_events=True) as events:
         async for batch in events:
             for event in batch:
                 if event.key.name and is_so(event.object):
@@ -133,17 +136,17 @@ def is_available(deployment: Deployment) -> bool:
     return deployment.status.availableReplicas == deployment.spec.replicas
 
 
-def test_a_deployment_becomes_available_and_a_manager_that_dies_is_replaced(site: Site) -> None:
+def test_standby_controller_manager_takes_over_from_a_killed_leader(control_plane: ControlPlane) -> None:
     async def main(managers: "dict[int, subprocess.Popen[str]]") -> None:
-        async with site.client("kubernetes-admin", "system:masters") as admin, nodes(site, admin):
+        async with control_plane.client("kubernetes-admin", "system:masters") as admin, nodes(control_plane, admin):
             await admin.of(Deployment).create(deployment("first"))
-            await until(admin, Deployment, "first", "default", is_available)
+            await wait_for_object(admin, Deployment, "first", "default", is_available)
             lease = await admin.of(Lease).get("kube-controller-manager", "kube-system")
             leader = next(pid for pid in managers if f"_{pid}-" in (lease.spec.holderIdentity or ""))
             managers.pop(leader).kill()
             (other,) = managers
             await admin.of(Deployment).create(deployment("second"))
-            await until(admin, Deployment, "second", "default", is_available)
+            await wait_for_object(admin, Deployment, "second", "default", is_available)
             lease = await admin.of(Lease).get("kube-controller-manager", "kube-system")
             assert f"_{other}-" in (lease.spec.holderIdentity or "")
             pods = (await admin.of(Pod).list(Selection(namespace="default"))).items
@@ -156,20 +159,22 @@ def test_a_deployment_becomes_available_and_a_manager_that_dies_is_replaced(site
             }
 
     with ExitStack() as stack:
-        stack.enter_context(site.component("kube-scheduler"))
-        started = [stack.enter_context(site.manager()) for _ in range(2)]
+        stack.enter_context(control_plane.component("kube-scheduler"))
+        started = [stack.enter_context(control_plane.manager()) for _ in range(2)]
         asyncio.run(main({process.pid: process for process in started}))
 
 
-def test_controllers_that_are_switched_off(site: Site) -> None:
+def test_disabled_controller_does_not_reconcile(control_plane: ControlPlane) -> None:
     async def main() -> None:
-        async with site.client("kubernetes-admin", "system:masters") as admin:
+        async with control_plane.client("kubernetes-admin", "system:masters") as admin:
             await admin.of(Deployment).create(deployment("first"))
-            first = await until(admin, Deployment, "first", "default", lambda obj: obj.status.observedGeneration == 1)
+            first = await wait_for_object(
+                admin, Deployment, "first", "default", lambda obj: obj.status.observedGeneration == 1
+            )
             assert not first.status.replicas
             leases = (await admin.of(Lease).list(Selection(namespace="kube-system"))).items
             assert [lease.metadata.name for lease in leases if not lease.metadata.name.startswith("apiserver-")] == []
             assert (await admin.of(Pod).list(Selection(namespace="default"))).items == []
 
-    with site.manager("--controllers=*,-replicaset-controller", "--leader-elect=false"):
+    with control_plane.manager("--controllers=*,-replicaset-controller", "--leader-elect=false"):
         asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Devices from slices to pods: claims from templates, extended resources that a class serves, and all given back."""
+"""Devices from ResourceSlices to pods: claims from templates, extended resources of a DeviceClass, and release."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from sampan.machinery.client import DELETED, Client, Delete, Selection
 from sampan.testing import Cluster, builders
 
 DRIVER, GPU, NAMESPACE = "gpu.example.com", "example.com/gpu", "default"
-PATIENCE_S = 120
+TIMEOUT_S = 120
 
 
 def slice_on(node: str, count: int) -> ResourceSlice:
@@ -74,7 +74,7 @@ def with_extended(name: str, amount: str) -> Pod:
 
 
 async def wait_for_object(client: Client, kind: Any, name: str, holds: Callable[[Any], bool]) -> Any:
-    """The object, once that holds for it."""
+    """Return the object once it matches."""
     chosen = Selection(namespace=NAMESPACE, fields=f"metadata.name={name}")
     async with client.of(kind).watch(chosen, initial_events=True) as events:
         async for batch in events:
@@ -84,8 +84,8 @@ async def wait_for_object(client: Client, kind: Any, name: str, holds: Callable[
     raise AssertionError(f"the watch of {name} has ended")
 
 
-async def until_none(client: Client) -> None:
-    """Until all claims are removed."""
+async def wait_until_no_claims(client: Client) -> None:
+    """Wait until all ResourceClaims are deleted."""
     left: set[str] = set()
     async with client.of(ResourceClaim).watch(initial_events=True) as events:
         async for batch in events:
@@ -101,7 +101,7 @@ def is_running(pod: Pod) -> bool:
     return pod.status.phase == "Running"
 
 
-def is_refused(pod: Pod) -> bool:
+def is_unschedulable(pod: Pod) -> bool:
     return any(condition.type == "PodScheduled" and condition.status == "False" for condition in pod.status.conditions)
 
 
@@ -111,8 +111,8 @@ async def devices_of(client: Client, claim: str) -> list[tuple[str, str]]:
     return [(result.pool, result.device) for result in stored_claim.status.allocation.devices.results]
 
 
-async def test_devices_are_found_used_and_given_back() -> None:
-    async with asyncio.timeout(PATIENCE_S), Cluster(nodes=3) as cluster:
+async def test_devices_are_allocated_to_pods_and_released() -> None:
+    async with asyncio.timeout(TIMEOUT_S), Cluster(nodes=3) as cluster:
         client = cluster.client
         node = "node-1"
         await client.of(DeviceClass).create(gpu_class())
@@ -129,7 +129,7 @@ async def test_devices_are_found_used_and_given_back() -> None:
         allocated = await devices_of(client, own) + await devices_of(client, special)
         assert sorted(allocated) == [(node, f"gpu-{at}") for at in range(3)]
         await raw.create(with_extended("late", "1"))
-        late = await wait_for_object(client, Pod, "late", is_refused)
+        late = await wait_for_object(client, Pod, "late", is_unschedulable)
         message = next(condition.message for condition in late.status.conditions if condition.type == "PodScheduled")
         assert message.startswith("0/3 nodes are available: 3 cannot allocate all claims.")
         await raw.delete("x", NAMESPACE, options=Delete(grace_period_s=0))
@@ -137,4 +137,4 @@ async def test_devices_are_found_used_and_given_back() -> None:
         assert late.spec.nodeName == node
         for name in ("t", "late"):
             await raw.delete(name, NAMESPACE, options=Delete(grace_period_s=0))
-        await until_none(client)
+        await wait_until_no_claims(client)

@@ -1,6 +1,6 @@
-"""Thousands of requests, most of them bad, leave the server as it was: every one that is HTTP gets a proper answer, no
-failure is the server's own, nothing is logged as one, and no connection, watch or task is left. The event loop is never
-held (`conftest.py` fails a test whose watchdog fires), and a connection that stays open answers the next request."""
+"""Thousands of requests, most of them invalid: every request that is HTTP gets a proper response, no response is an
+internal error, no error is logged, and no connection, watch or task is left. The event loop is never blocked
+(`conftest.py` fails a test whose watchdog fires), and a connection that stays open serves the next request."""
 
 from __future__ import annotations
 
@@ -26,24 +26,29 @@ SEED = int(os.environ.get("FUZZ_SEED", "36"))
 WORKERS = 8
 ANSWER_S = 60.0
 CHECKED_EVERY = 20
-"""After so many answers a connection is checked with a request that has a known answer."""
+"""After this number of responses a connection is checked with a request whose response is known."""
 
 
 class Finding(AssertionError):
-    """A case that the server did not deal with properly."""
+    """A case that the server did not handle properly."""
 
 
 @pytest.mark.parametrize(
     ("fuzzer", "count"),
-    [pytest.param(Fuzzer, COUNT, id="objects and noise"), pytest.param(HttpFuzzer, COUNT // 3, id="HTTP and options")],
+    [
+        pytest.param(Fuzzer, COUNT, id="objects and damaged bytes"),
+        pytest.param(HttpFuzzer, COUNT // 3, id="HTTP and options"),
+    ],
 )
-def test_bad_requests_do_no_harm(caplog: pytest.LogCaptureFixture, fuzzer: type[Fuzzer], count: int) -> None:
+def test_fuzzed_requests_get_proper_responses_and_leak_nothing(
+    caplog: pytest.LogCaptureFixture, fuzzer: type[Fuzzer], count: int
+) -> None:
     caplog.set_level(logging.WARNING)
-    gc.collect()  # what tests before this one have left complains now if it does
+    gc.collect()  # warnings about objects of earlier tests appear now, not during this test
     caplog.clear()
     codes = asyncio.run(_run(fuzzer, count))
     assert sum(codes.values()) > count * 0.7
-    assert len(codes) >= 8, f"too little of what a server can answer was seen: {codes}"
+    assert len(codes) >= 8, f"too few different status codes: {codes}"
     assert {record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR} == set()
     assert [record for record in caplog.records if record.exc_info] == []
 
@@ -58,7 +63,7 @@ async def _run(fuzzer: type[Fuzzer], count: int) -> Counter[int]:
             for _ in range(WORKERS):
                 group.create_task(_work(port, queue, codes, findings))
         assert not findings, "\n".join([f"{len(findings)} findings:", *findings[:10]])
-        await _works_as_before(port)
+        await _check_server_works(port)
         http = cluster.assembly.server._http
         await eventually(lambda: http.connections == 0)
         await eventually(lambda: len(asyncio.all_tasks()) <= tasks + len(cluster.assembly.server.registry._stores) * 4)
@@ -88,7 +93,7 @@ async def _work(port: int, queue: list[Case], codes: Counter[int], findings: lis
 
 
 async def _send(wire: Wire, case: Case, codes: Counter[int]) -> bool:
-    """Whether the connection can be used again."""
+    """Send a case and check the response. Return whether the connection can be used again."""
     wire.send(case.data)
     if case.end is End.LEAVES:
         return False
@@ -110,15 +115,15 @@ async def _send(wire: Wire, case: Case, codes: Counter[int]) -> bool:
 
 
 async def _check_connection(wire: Wire) -> None:
-    """Bytes of an earlier request that the server took for the next one would show."""
+    """Check that the server does not take bytes of an earlier request for the next one."""
     async with asyncio.timeout(ANSWER_S):
-        version = await wire.ask("GET", "/version")
+        version = await wire.request("GET", "/version")
     if version.code != 200 or "gitVersion" not in version.json:
         raise Finding(f"the answer to the next request: {version}")
 
 
 async def _noise_is_answered(wire: Wire, case: Case, codes: Counter[int]) -> None:
-    """Damaged bytes get at least one answer, and then an end."""
+    """Check that damaged bytes get at least one response, and then the end of the connection."""
     async with asyncio.timeout(ANSWER_S):
         start = await wire.reader.read(65536)
         while await wire.reader.read(1 << 20):
@@ -149,7 +154,7 @@ def _check(response: WireResponse) -> None:
 
 
 def _is_as_recorded(response: WireResponse) -> None:
-    """The real server answers 500 without a reason where it has no Status for what it found."""
+    """Check a response 500: the real server sends it without a reason where it has no Status for an error."""
     if response.headers.get("content-type", "").startswith("text/plain"):
         if "unable to determine kind and namespace from url" not in response.text:
             raise Finding(f"{response}")
@@ -157,11 +162,11 @@ def _is_as_recorded(response: WireResponse) -> None:
         raise Finding(f"{response}")
 
 
-async def _works_as_before(port: int) -> None:
+async def _check_server_works(port: int) -> None:
     maps = "/api/v1/namespaces/default/configmaps"
     async with Wire(port) as wire:
-        assert (await wire.ask("POST", maps, {"metadata": {"name": "after"}, "data": {"a": "b"}})).code == 201
-        assert (await wire.ask("GET", f"{maps}/after")).json["data"] == {"a": "b"}
-        assert (await wire.ask("GET", maps)).json["kind"] == "ConfigMapList"
-        assert (await wire.ask("DELETE", f"{maps}/after")).code == 200
-        assert (await wire.ask("GET", "/readyz")).text == "ok"
+        assert (await wire.request("POST", maps, {"metadata": {"name": "after"}, "data": {"a": "b"}})).code == 201
+        assert (await wire.request("GET", f"{maps}/after")).json["data"] == {"a": "b"}
+        assert (await wire.request("GET", maps)).json["kind"] == "ConfigMapList"
+        assert (await wire.request("DELETE", f"{maps}/after")).code == 200
+        assert (await wire.request("GET", "/readyz")).text == "ok"

@@ -1,4 +1,4 @@
-"""Request bodies that are made to cost the server far more than their sender, over HTTP."""
+"""Request bodies that cost the server far more than their sender, over HTTP."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module", params=["memory", "sqlite", "etcd"])
 def any_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster on each of the stores."""
+    """A cluster on each of the storage backends."""
     with ExitStack() as running:
         store = request.param
         if store == "etcd":
@@ -57,7 +57,7 @@ def any_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture(autouse=True)
 def _many_headers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python's client takes 100 headers, which as many warnings exceed."""
+    """Python's HTTP client accepts 100 headers, and there may be more warnings."""
     monkeypatch.setattr("http.client._MAXHEADERS", 100_000)
 
 
@@ -72,7 +72,7 @@ def ask(cluster: Cluster, method: str, target: str, body: bytes, media: str = JS
 
 
 def cpu_s(cluster: Cluster, body: bytes) -> float:
-    """The CPU time of the whole process for one request, the best of three."""
+    """Return the CPU time of the whole process for one request, the best of three."""
     times = []
     for _ in range(3):
         before = time.process_time()
@@ -137,7 +137,7 @@ def test_merge_keys_do_not_expand_beyond_the_body_limit(cluster: Cluster) -> Non
     assert ask(cluster, "POST", REVIEWS, body, YAML).code in (400, 413)
 
 
-def test_nested_aliases_are_refused(cluster: Cluster) -> None:
+def test_nested_yaml_aliases_are_rejected(cluster: Cluster) -> None:
     body = REVIEW + b"a: &a [x, x, x, x, x, x, x, x, x, x]\n"
     for letter in b"bcdefghi":
         body += b"%c: &%c [%b]\n" % (letter, letter, b", ".join([b"*%c" % (letter - 1)] * 10))
@@ -146,7 +146,7 @@ def test_nested_aliases_are_refused(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("media", [JSON, YAML])
-def test_a_million_empty_objects_are_refused(cluster: Cluster, media: str) -> None:
+def test_body_with_a_million_empty_objects_is_rejected(cluster: Cluster, media: str) -> None:
     body = b'{"metadata":{"name":"x","ownerReferences":[%b]}}' % b",".join([b"{}"] * 1_000_000)
     reply = ask(cluster, "POST", MAPS, body, media)
     assert (reply.code, reply.value["reason"]) == (413, "RequestEntityTooLarge")
@@ -155,13 +155,13 @@ def test_a_million_empty_objects_are_refused(cluster: Cluster, media: str) -> No
 # -- stored objects --------------------------------------------------------------------------------------------------
 
 
-def test_an_object_that_etcd_would_refuse_is_not_stored(any_store: Cluster) -> None:
+def test_object_above_the_etcd_request_limit_is_not_stored(any_store: Cluster) -> None:
     reply = ask(any_store, "POST", TEMPLATES, msgspec.json.encode(template("x" * 1_600_000)))
     assert reply.failure == TOO_LARGE
     assert ask(any_store, "GET", f"{TEMPLATES}/t", b"").code == 404
 
 
-def test_an_object_cannot_grow_beyond_what_etcd_takes(any_store: Cluster) -> None:
+def test_update_beyond_the_etcd_request_limit_is_rejected(any_store: Cluster) -> None:
     assert ask(any_store, "POST", TEMPLATES, msgspec.json.encode(template("x" * 1_400_000, "grows"))).code == 201
     larger = msgspec.json.encode(template("x" * 1_600_000, "grows"))
     assert ask(any_store, "PATCH", f"{TEMPLATES}/grows", larger, MERGE).failure == TOO_LARGE
@@ -171,21 +171,21 @@ def test_an_object_cannot_grow_beyond_what_etcd_takes(any_store: Cluster) -> Non
     assert ask(any_store, "DELETE", f"{TEMPLATES}/grows", b"").code == 200
 
 
-def test_a_large_object_by_aliases_is_not_stored(any_store: Cluster) -> None:
+def test_object_that_yaml_aliases_expand_above_the_limit_is_not_stored(any_store: Cluster) -> None:
     lines = b"\n".join(b"        - {name: E%d, value: *x}" % number for number in range(40))
     body = b"metadata:\n  name: a\n  annotations: {x: &x %b}\ntemplate:\n  spec:\n    containers:\n" % (b"x" * 60_000)
     body += b"      - name: c\n        image: x\n        env:\n%b\n" % lines
     assert ask(any_store, "POST", TEMPLATES, body, YAML).failure == TOO_LARGE
 
 
-def test_a_config_map_of_a_megabyte_of_lines_fits(cluster: Cluster) -> None:
-    """Its JSON has two megabytes, because of the escapes; what the real server stores has one."""
+def test_config_map_with_a_megabyte_of_newlines_is_stored(cluster: Cluster) -> None:
+    """The JSON has two megabytes because of escapes, but the size that the real server limits is one megabyte."""
     value = {"metadata": {"name": "lines"}, "data": {"x": "\n" * ((1 << 20) - 1)}}
     assert ask(cluster, "POST", MAPS, msgspec.json.encode(value)).code == 201
     assert ask(cluster, "GET", f"{MAPS}/lines", b"").value["data"] == value["data"]
 
 
-def test_what_etcd_itself_refuses_gets_the_same_answer(any_store: Cluster) -> None:
+def test_config_map_near_the_limit_is_stored_or_reported_as_too_large(any_store: Cluster) -> None:
     """etcd counts escapes as well, since it stores the JSON."""
     value = {"metadata": {"name": "lines"}, "data": {"x": "\n" * 1_000_000}}
     reply = ask(any_store, "POST", MAPS, msgspec.json.encode(value))

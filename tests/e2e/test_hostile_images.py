@@ -1,4 +1,4 @@
-"""What a user who may create pods tries with images of their own, on `sampan up` with real containers."""
+"""Hostile images of a user who may create pods, on `sampan up` with real containers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 
 @pytest.fixture(scope="module")
 def images() -> Iterator[dict[str, str]]:
-    """References of images, by names, as registries of their makers serve them."""
+    """References of the images by name; a registry serves each of them."""
     images_by_name: dict[str, MadeImage] = {
         "keys": with_diff_ids(MadeImage({"x": b"1"}), "sha256:../../pki"),
         "pipe": busybox_with({"etc/passwd": special("etc/passwd", tarfile.FIFOTYPE)}, User="1000"),
@@ -63,16 +63,16 @@ def apply(kubectl: Kubectl, name: str, *, namespace: str = "default", **spec: An
     kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
 
 
-def waits_for(kubectl: Kubectl, name: str, reason: str, namespace: str = "default") -> str:
-    """The message with which the container waits for that reason."""
+def wait_for_waiting_reason(kubectl: Kubectl, name: str, reason: str, namespace: str = "default") -> str:
+    """Return the message of a container once it waits for this reason."""
     path = "{.status.containerStatuses[0].state.waiting.reason}"
     where = ("-n", namespace, f"pod/{name}")
     kubectl("wait", f"--for=jsonpath={path}={reason}", "--timeout=90s", *where)
     return kubectl("get", "-o", "jsonpath={.status.containerStatuses[0].state.waiting.message}", *where)
 
 
-def runs(kubectl: Kubectl, name: str, **spec: Any) -> str:
-    """What a pod says that runs to its end."""
+def run_to_completion(kubectl: Kubectl, name: str, **spec: Any) -> str:
+    """Run a pod until it has succeeded, and return its log."""
     apply(kubectl, name, **spec)
     kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=90s", f"pod/{name}")
     return kubectl("logs", name)
@@ -82,41 +82,45 @@ def test_an_image_volume_does_not_show_the_keys_of_the_cluster(kubectl: Kubectl,
     volume = {"name": "keys", "image": {"reference": images["keys"], "pullPolicy": "Always"}}
     mount = {"name": "keys", "mountPath": "/keys"}
     apply(kubectl, "keys", container={"command": ["ls", "/keys"], "volumeMounts": [mount]}, volumes=[volume])
-    assert "not a digest" in waits_for(kubectl, "keys", "ImagePullBackOff")
+    assert "not a digest" in wait_for_waiting_reason(kubectl, "keys", "ImagePullBackOff")
 
 
 def test_pods_with_a_pipe_as_etc_passwd_do_not_stop_the_node(kubectl: Kubectl, images: dict[str, str]) -> None:
     for number in range(8):
         apply(kubectl, f"pipe-{number}", container={"image": images["pipe"], "command": ["id"]})
     for number in range(8):
-        assert "etc/passwd is a named pipe" in waits_for(kubectl, f"pipe-{number}", "CreateContainerError")
-    assert runs(kubectl, "good", container={"command": ["echo", "still here"]}) == "still here\n"
+        assert "etc/passwd is a named pipe" in wait_for_waiting_reason(
+            kubectl, f"pipe-{number}", "CreateContainerError"
+        )
+    assert run_to_completion(kubectl, "good", container={"command": ["echo", "still here"]}) == "still here\n"
     kubectl("delete", "pod", "--wait", "--timeout=60s", *(f"pipe-{number}" for number in range(8)))
 
 
-def test_user_00_does_not_run_where_the_namespace_is_restricted(kubectl: Kubectl, images: dict[str, str]) -> None:
+def test_image_user_00_counts_as_root_in_a_restricted_namespace(kubectl: Kubectl, images: dict[str, str]) -> None:
     kubectl("create", "namespace", "safe")
     kubectl("label", "namespace", "safe", "pod-security.kubernetes.io/enforce=restricted")
     container = {"image": images["zeros"], "command": ["id"], "securityContext": _RESTRICTED}
     apply(kubectl, "zeros", namespace="safe", container=container)
-    message = waits_for(kubectl, "zeros", "CreateContainerConfigError", "safe")
+    message = wait_for_waiting_reason(kubectl, "zeros", "CreateContainerConfigError", "safe")
     assert message.startswith("container has runAsNonRoot and image will run as root (pod: ")
 
 
-def test_a_subpath_that_is_too_long_harms_nobody(kubectl: Kubectl) -> None:
+def test_too_long_sub_path_is_a_create_container_config_error(kubectl: Kubectl) -> None:
     mount = {"name": "v", "mountPath": "/v", "subPath": "a" * 300}
     apply(kubectl, "long", container={"volumeMounts": [mount]}, volumes=[{"name": "v", "emptyDir": {}}])
-    message = waits_for(kubectl, "long", "CreateContainerConfigError")
+    message = wait_for_waiting_reason(kubectl, "long", "CreateContainerConfigError")
     assert message == 'failed to create subPath directory for volumeMount "v" of container "c"'
 
 
-def test_root_in_a_pod_of_the_host_image_reads_only_what_others_may(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_root_in_the_host_image_cannot_read_private_files_of_the_host(kubectl: Kubectl, tmp_path: Path) -> None:
     secret = Path("/usr/local/etc") / f"sampan-{tmp_path.name}"
     secret.parent.mkdir(exist_ok=True)
     secret.touch(0o600)
     try:
         secret.write_text("treasure")
-        output = runs(kubectl, "reader", container={"command": ["sh", "-c", f"id -u; cat {secret} 2>&1; true"]})
+        output = run_to_completion(
+            kubectl, "reader", container={"command": ["sh", "-c", f"id -u; cat {secret} 2>&1; true"]}
+        )
     finally:
         secret.unlink()
     assert output == f"0\ncat: {secret}: Permission denied\n"

@@ -1,4 +1,4 @@
-"""An attacker asks a running cluster for two billion pods: the server goes on answering, also after a restart."""
+"""An attacker requests two billion pods: the server still responds, also after a restart."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from tests.apiserver.http.wire import Wire
 HUGE = 2_000_000_000
 NAMESPACE = "crowd"
 LONGEST_S = 0.5
-"""Of processor time between two turns of the event loop. Two billion objects would take hours."""
+"""Limit of CPU time between two turns of the event loop. Two billion objects would take hours."""
 POD = {"containers": [{"name": "c", "image": "i"}]}
 LABELS = {"app": "crowd"}
 SETS: list[tuple[str, dict[str, Any]]] = [
@@ -23,7 +23,7 @@ SETS: list[tuple[str, dict[str, Any]]] = [
 
 
 async def create(wire: Wire, path: str, value: dict[str, Any]) -> None:
-    response = await wire.ask("POST", path, value)
+    response = await wire.request("POST", path, value)
     assert response.code == 201, response.text
 
 
@@ -34,7 +34,7 @@ async def fill(port: int) -> None:
         await create(wire, f"/api/v1/namespaces/{NAMESPACE}/resourcequotas", quota)
         async with asyncio.timeout(60):
             path = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas/few"
-            while "hard" not in (await wire.ask("GET", path)).json.get("status", {}):
+            while "hard" not in (await wire.request("GET", path)).json.get("status", {}):
                 pass
         for number, (plural, more) in enumerate(SETS):
             labels = {**LABELS, "set": str(number)}
@@ -46,8 +46,8 @@ async def fill(port: int) -> None:
         await create(wire, f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", {"metadata": {"name": "job"}, "spec": job})
 
 
-async def longest_hold(until: asyncio.Event) -> float:
-    """The most processor time between two turns of the cluster's event loop."""
+async def longest_block(until: asyncio.Event) -> float:
+    """Return the most CPU time between two turns of the event loop of the cluster."""
     longest = 0.0
     while not until.is_set():
         before = time.thread_time()
@@ -56,32 +56,32 @@ async def longest_hold(until: asyncio.Event) -> float:
     return longest
 
 
-async def watched(port: int, rounds: int) -> float:
-    """Ask for /livez again and again, in the cluster's own loop, and see what holds it meanwhile."""
+async def longest_block_during_requests(port: int, rounds: int) -> float:
+    """Request /livez repeatedly in the event loop of the cluster, and return its longest block."""
     done = asyncio.Event()
     async with asyncio.timeout(300), asyncio.TaskGroup() as group, Wire(port) as wire:
-        holding = group.create_task(longest_hold(done))
+        holding = group.create_task(longest_block(done))
         for _ in range(rounds):
-            assert (await wire.ask("GET", "/livez")).code == 200
+            assert (await wire.request("GET", "/livez")).code == 200
         done.set()
     return holding.result()
 
 
-def test_livez_answers_while_two_billion_pods_are_asked_for(tmp_path: Path) -> None:
+def test_livez_responds_while_workloads_request_two_billion_pods(tmp_path: Path) -> None:
     store = tmp_path / "state.db"
     with Cluster(insecure=True, store=store) as cluster:
         asyncio.run(fill(port_of(cluster)))
-        assert cluster.run(watched(port_of(cluster), 1000), 300) < LONGEST_S
+        assert cluster.run(longest_block_during_requests(port_of(cluster), 1000), 300) < LONGEST_S
     with Cluster(insecure=True, store=store) as again:
-        assert again.run(watched(port_of(again), 500), 300) < LONGEST_S
+        assert again.run(longest_block_during_requests(port_of(again), 500), 300) < LONGEST_S
         asyncio.run(delete(port_of(again)))
 
 
 async def delete(port: int) -> None:
-    """Whoever looks after the cluster can get rid of it."""
+    """Delete the namespace, which must still be possible."""
     async with asyncio.timeout(120), Wire(port) as wire:
-        assert (await wire.ask("DELETE", f"/api/v1/namespaces/{NAMESPACE}")).code == 200
-        while (await wire.ask("GET", f"/api/v1/namespaces/{NAMESPACE}")).code != 404:
+        assert (await wire.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}")).code == 200
+        while (await wire.request("GET", f"/api/v1/namespaces/{NAMESPACE}")).code != 404:
             pass
 
 

@@ -1,4 +1,4 @@
-"""The Ingress controller of `sampan up --ingress`, as programs of the machine use it: kubectl and curl."""
+"""The Ingress controller of `sampan up --ingress`, with kubectl and curl as clients on the machine."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def ingress(name: str, *paths: tuple[str, str, str], host: str = HOST, **spec: A
     }
 
 
-def test_an_ingress_serves_its_host(machine: IngressMachine) -> None:
+def test_ingress_routes_by_host_and_path(machine: IngressMachine) -> None:
     paths = [("/", "Prefix", "web"), ("/headers", "Prefix", "headers"), ("/empty", "Exact", "empty")]
     machine.apply(ingress("web", *paths))
     assert machine.kubectl("get", "ingress", "web", "-o", "jsonpath={.spec.ingressClassName}") == "sampan"
@@ -121,11 +121,11 @@ def test_an_ingress_serves_its_host(machine: IngressMachine) -> None:
     lines = text.splitlines()
     assert (code, lines[0]) == (200, "/headers/../x%2fy?q=1")
     host_address = machine.node_ip("node-0").rpartition(".")[0] + ".1"
-    assert f"X-Forwarded-For: {host_address}" in lines, "the address of the client of this machine"
+    assert f"X-Forwarded-For: {host_address}" in lines, "the address of the client"
     assert {f"X-Forwarded-Host: {HOST}", "X-Forwarded-Proto: http", "X-Forwarded-Port: 80"} <= set(lines)
 
 
-def test_certificates_follow_their_secret(machine: IngressMachine) -> None:
+def test_tls_certificate_follows_its_secret(machine: IngressMachine) -> None:
     machine.apply(
         ingress(
             "secure",
@@ -157,7 +157,7 @@ def test_certificates_follow_their_secret(machine: IngressMachine) -> None:
         wait_for(is_trusted)
 
 
-def test_the_address_moves_when_the_node_stops(machine: IngressMachine) -> None:
+def test_ingress_address_moves_when_its_node_stops(machine: IngressMachine) -> None:
     host = "moved.example"
     machine.apply(ingress("moved", ("/", "Prefix", "web"), host=host))
     address = machine.address("moved")

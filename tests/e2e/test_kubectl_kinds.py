@@ -1,4 +1,4 @@
-"""The real kubectl and every kind: made by words, shown as a table and a wide one, explained."""
+"""Every kind with the real kubectl: create subcommands, plain and wide tables, explain."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ GENERATED = [
     ("service externalname made --external-name=example.com", "service", "{.spec.externalName}", "example.com"),
     ("serviceaccount made", "serviceaccount", "{.metadata.name}", "made"),
 ]
-"""Words, the kind that they make, a field of it and what that must be."""
+"""Arguments of `kubectl create`, the kind that they create, a JSONPath in the object, and its expected value."""
 
 
 @pytest.mark.parametrize(("words", "kind", "path", "value"), GENERATED, ids=lambda text: text.split(" --")[0])
-def test_made_by_words(kubectl: Kubectl, words: str, kind: str, path: str, value: str) -> None:
+def test_create_subcommands(kubectl: Kubectl, words: str, kind: str, path: str, value: str) -> None:
     kubectl.needs(1, 24)
     parts = [word.replace("_", " ") for word in words.split() if not word.endswith("url=")]
     name = next(word for word in parts if word.startswith("made"))
@@ -95,7 +95,7 @@ def test_made_by_words(kubectl: Kubectl, words: str, kind: str, path: str, value
         kubectl("delete", kind, name, "--wait=false")
 
 
-def test_a_secret_of_a_key_pair(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_create_tls_secret(kubectl: Kubectl, tmp_path: Path) -> None:
     pair = make_ca("a", now=time.time())
     (tmp_path / "crt").write_bytes(pair.certificate)
     (tmp_path / "key").write_bytes(pair.key)
@@ -113,13 +113,13 @@ def manifest(resource: Resource) -> dict[str, Any]:
 
 
 def argument(resource: Resource) -> str:
-    """As kubectl takes it, whichever version it would like best."""
+    """Return the resource as an argument for kubectl, with its version."""
     return f"{resource.plural}.{resource.version}.{resource.group}" if resource.group else resource.plural
 
 
 @pytest.fixture
 def one_of_each(kubectl: Kubectl) -> Iterator[Kubectl]:
-    """A cluster with an object of every kind."""
+    """kubectl with an object of every kind."""
     items = [manifest(resource) for resource in STORED.values()]
     distinct = {(item["kind"], item["metadata"]["name"]): item for item in items}
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(distinct.values())})
@@ -130,7 +130,7 @@ def one_of_each(kubectl: Kubectl) -> Iterator[Kubectl]:
 
 
 def tables(kubectl: Kubectl, *form: str) -> dict[str, list[list[str]]]:
-    """The lines of every kind's table, heads first."""
+    """Return the lines of the table of every kind, with the header first."""
     expected = {argument(resource): resource.plural for resource in STORED.values()}
     blocks = kubectl("get", ",".join(expected), *form).split("\n\n")
     assert len(blocks) == len(expected), blocks
@@ -140,7 +140,7 @@ def tables(kubectl: Kubectl, *form: str) -> dict[str, list[list[str]]]:
     }
 
 
-def test_every_kind_as_a_table_and_as_a_wide_one(one_of_each: Kubectl) -> None:
+def test_get_prints_plain_and_wide_tables_of_every_kind(one_of_each: Kubectl) -> None:
     plain, wide = tables(one_of_each), tables(one_of_each, "-o", "wide")
     for resource in STORED.values():
         name = "pod/a" if resource.kind == "Event" else manifest(resource)["metadata"]["name"]
@@ -151,7 +151,7 @@ def test_every_kind_as_a_table_and_as_a_wide_one(one_of_each: Kubectl) -> None:
         assert wide[kind][0] == [*plain[kind][0], *columns]
 
 
-def test_components(kubectl: Kubectl) -> None:
+def test_get_component_statuses(kubectl: Kubectl) -> None:
     rows = kubectl.table("get", "componentstatuses")
     assert rows[0] == ["NAME", "STATUS", "MESSAGE", "ERROR"]
     assert ["etcd-0", "Healthy", "ok"] in rows

@@ -1,4 +1,4 @@
-"""Load balancers and node ports of `sampan up`, as programs of the machine use them."""
+"""Load balancers and node ports of `sampan up`, with clients on the machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.ports import free_port
 pytestmark = NEEDS_NODE_NETWORKS
 
 MOVE_S = 10.0
-"""Less than the node controller needs to notice that a node is gone."""
+"""Less than the node controller needs to detect a stopped node."""
 UDP_SERVER = """
 import socket
 server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -42,7 +42,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         sampan("down")
 
 
-def test_two_services_with_the_same_port(machine: Machine) -> None:
+def test_services_with_the_same_port_get_different_addresses(machine: Machine) -> None:
     machine.pod_ip("web")
     services = [expose(machine, name, "web", {"port": 80, "targetPort": PORT}) for name in ("one", "two")]
     addresses = [service["status"]["loadBalancer"]["ingress"][0]["ip"] for service in services]
@@ -54,15 +54,15 @@ def test_two_services_with_the_same_port(machine: Machine) -> None:
         assert wait_for(lambda host=host: response(f"http://{host}:{node_port}/")).startswith("web ")  # type: ignore[misc]
 
 
-def test_the_policy_local_keeps_the_address_of_the_client(machine: Machine) -> None:
-    """The address leads to the node with the endpoint, and the pod sees the machine's address."""
+def test_external_traffic_policy_local_preserves_the_client_ip(machine: Machine) -> None:
+    """The address leads to the node with the endpoint, and the pod sees the address of the machine."""
     expose(machine, "local", "web", {"port": 80, "targetPort": PORT}, externalTrafficPolicy="Local")
     address = address_of(machine, "local")
     network = machine.node_ip("node-0").rpartition(".")[0]
     assert wait_for(lambda: response(f"http://{address}/")) == f"web {network}.1"
 
 
-def test_udp(machine: Machine) -> None:
+def test_udp_load_balancer(machine: Machine) -> None:
     expose(machine, "dns", "dns", {"port": 53, "targetPort": 5353, "protocol": "UDP"})
     address = address_of(machine, "dns")
 
@@ -79,7 +79,7 @@ def test_udp(machine: Machine) -> None:
     assert wait_for(exchange) == "HELLO"
 
 
-def test_the_first_connection_succeeds_however_early_it_is(machine: Machine) -> None:
+def test_address_in_the_status_accepts_connections_at_once(machine: Machine) -> None:
     """The address has a route before it is in the status of the service."""
     machine.pod_ip("web")
     for number in range(5):
@@ -88,7 +88,7 @@ def test_the_first_connection_succeeds_however_early_it_is(machine: Machine) -> 
         assert get(f"http://{address}/")[1].startswith("web ")
 
 
-def test_an_address_moves_at_once_when_its_node_stops(machine: Machine) -> None:
+def test_address_moves_to_another_node_when_its_node_stops(machine: Machine) -> None:
     machine.create("web-1", "node-1", labels={"app": "local-web"})
     machine.create("web-0", "node-0", labels={"app": "local-web"})
     for pod in ("web-0", "web-1"):
@@ -107,7 +107,7 @@ def test_an_address_moves_at_once_when_its_node_stops(machine: Machine) -> None:
         machine.sampan("node", "start", f"node-{name[-1]}")
 
 
-def test_a_clash_becomes_an_event(machine: Machine) -> None:
+def test_conflicting_load_balancer_ip_is_reported_as_an_event(machine: Machine) -> None:
     address = address_of(machine, "dns")
     obj = {
         "apiVersion": "v1",

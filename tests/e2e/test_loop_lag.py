@@ -1,4 +1,4 @@
-"""Nothing holds the server's event loop: others get their turn while large lists and many watches are served."""
+"""Large lists, many watches and large requests do not block the event loop of the server."""
 
 import asyncio
 import gc
@@ -21,25 +21,26 @@ from tests.apiserver.http.wire import Wire, request
 MAPS = "/api/v1/namespaces/default/configmaps"
 Work = Callable[[int], Coroutine[Any, Any, None]]
 Clock = Callable[[], float]
-"""The processor time of a thread, or of all of them."""
+"""The CPU time of this thread, or of all threads."""
 COUNT, WATCHERS = 4000, 40
 LONGEST_S = 0.05
-"""On the reference machine. On a busy machine the same work takes more CPU time, as cores and caches are shared."""
+"""The limit on the reference machine. On a busy machine the same work takes more CPU time, as cores and caches are
+shared."""
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 LISTS: dict[str, dict[str, str]] = {
-    "as it is stored": {},
-    "for people": {"User-Agent": "curl/8"},
-    "as a table": {"Accept": TABLE},
-    "in protobuf": {"Accept": "application/vnd.kubernetes.protobuf"},
-    "metadata alone": {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"},
-    "packed": {"Accept-Encoding": "gzip"},
+    "json": {},
+    "pretty json": {"User-Agent": "curl/8"},
+    "table": {"Accept": TABLE},
+    "protobuf": {"Accept": "application/vnd.kubernetes.protobuf"},
+    "metadata only": {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"},
+    "gzip": {"Accept-Encoding": "gzip"},
 }
 
 
-async def _longest_hold(until: asyncio.Event, clock: Clock) -> float:
-    """The most time that the loop was held between two turns of this task. What others on this machine do does not
-    count: a hold costs processor time of this process, and it is not the time that this thread is ready to run and
-    waits for a processor. Each of the two is an upper bound."""
+async def _longest_block(until: asyncio.Event, clock: Clock) -> float:
+    """Return the longest time that the event loop was blocked between two turns of this task. Other load on the machine
+    does not count: a block costs CPU time of this process, and it excludes the time that this thread is runnable and
+    waits for a CPU. Each of the two is an upper bound."""
     longest = 0.0
     while not until.is_set():
         cpu, elapsed = clock(), time.monotonic() - _delay_s()
@@ -49,7 +50,7 @@ async def _longest_hold(until: asyncio.Event, clock: Clock) -> float:
 
 
 def _delay_s() -> float:
-    """The time that this thread has been ready to run and waited for a processor; 0 if the kernel does not tell."""
+    """Return the time that this thread was runnable and waited for a CPU; 0 if the kernel does not report it."""
     try:
         words = Path("/proc/thread-self/schedstat").read_text().split()
     except OSError:
@@ -61,13 +62,13 @@ async def _fill(port: int) -> None:
     async with Wire(port) as wire:
         for number in range(COUNT):
             value = {"metadata": {"name": f"m{number:05d}"}, "data": {"x": "y" * 1000}}
-            assert (await wire.ask("POST", MAPS, value)).code == 201
+            assert (await wire.request("POST", MAPS, value)).code == 201
 
 
 async def _list(port: int, headers: dict[str, str]) -> None:
     async with Wire(port) as wire:
         for _ in range(3):
-            response = await wire.ask("GET", f"{MAPS}?resourceVersion=0", headers=headers)
+            response = await wire.request("GET", f"{MAPS}?resourceVersion=0", headers=headers)
             assert response.code == 200
 
 
@@ -83,20 +84,20 @@ async def _watch(port: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def full() -> Iterator[Cluster]:
-    with _full() as cluster:
+def filled_cluster() -> Iterator[Cluster]:
+    with _filled_cluster() as cluster:
         yield cluster
 
 
 @contextmanager
-def _full() -> Iterator[Cluster]:
+def _filled_cluster() -> Iterator[Cluster]:
     with Cluster(insecure=True, controllers=()) as cluster:
         asyncio.run(_prepare(_port(cluster)))
         yield cluster
 
 
 async def _prepare(port: int) -> None:
-    """Modules that are loaded when a form is first asked for are loaded, and then there is something to list."""
+    """Load the modules that each format needs, and then create objects to list."""
     for headers in LISTS.values():
         await _list(port, headers)
     await _fill(port)
@@ -107,8 +108,8 @@ def _port(cluster: Cluster) -> int:
 
 
 def _measure(cluster: Cluster, work: Work, clock: Clock) -> float:
-    """The longest hold of the cluster's loop while the work is done from another. What the test run has piled up in
-    this process is kept from the collector meanwhile, as a server does with what its start has made."""
+    """Return the longest block of the cluster's event loop while another loop does the work. Objects of the test
+    process are frozen for the garbage collector meanwhile, as a server does after its start."""
     thresholds = gc.get_threshold()
     gc.set_threshold(*COLLECTED_AFTER)
     gc.collect()
@@ -122,13 +123,13 @@ def _measure(cluster: Cluster, work: Work, clock: Clock) -> float:
         gc.set_threshold(*thresholds)
 
 
-def _is_never_held(cluster: Cluster, work: Work, clock: Clock = time.thread_time) -> bool:
-    """What the code does shows every time, what the machine does (a processor that is taken away counts as used) only
-    sometimes: one good round of three, the others with clusters of their own, is enough."""
+def _is_never_blocked(cluster: Cluster, work: Work, clock: Clock = time.thread_time) -> bool:
+    """Whether one round of three stays below the limit. The code shows in every round, the machine (a stolen CPU counts
+    as used) only in some. Later rounds have new clusters."""
     if _measure(cluster, work, clock) < _longest_s():
         return True
     for _ in range(2):
-        with _full() as fresh:
+        with _filled_cluster() as fresh:
             if _measure(fresh, work, clock) < _longest_s():
                 return True
     return False
@@ -140,7 +141,7 @@ def _longest_s() -> float:
 
 async def _begin(clock: Clock) -> tuple[asyncio.Task[float], asyncio.Event]:
     stop = asyncio.Event()
-    return asyncio.create_task(_longest_hold(stop, clock)), stop
+    return asyncio.create_task(_longest_block(stop, clock)), stop
 
 
 async def _end(probe: asyncio.Task[float], stop: asyncio.Event) -> float:
@@ -149,18 +150,18 @@ async def _end(probe: asyncio.Task[float], stop: asyncio.Event) -> float:
 
 
 @pytest.mark.parametrize("form", LISTS)
-def test_large_lists_go_out_in_pieces(full: Cluster, form: str) -> None:
+def test_large_lists_do_not_block_the_event_loop(filled_cluster: Cluster, form: str) -> None:
     async def work(port: int) -> None:
         await asyncio.gather(*(_list(port, LISTS[form]) for _ in range(2)))
 
-    assert _is_never_held(full, work)
+    assert _is_never_blocked(filled_cluster, work)
 
 
-def test_many_watches_that_begin_at_once(full: Cluster) -> None:
+def test_many_concurrent_watches_do_not_block_the_event_loop(filled_cluster: Cluster) -> None:
     async def work(port: int) -> None:
         await asyncio.gather(*(_watch(port) for _ in range(WATCHERS)))
 
-    assert _is_never_held(full, work)
+    assert _is_never_blocked(filled_cluster, work)
 
 
 # -- large requests --------------------------------------------------------------------------------------------------
@@ -195,14 +196,14 @@ def _template(variables: int) -> dict[str, Any]:
 
 
 def _device_class(selectors: int) -> dict[str, Any]:
-    """A class whose selectors are almost as long as they may be and take long to compile."""
+    """Return a DeviceClass whose selectors have almost the maximum length and take long to compile."""
     sums = ",".join(["+".join(["1"] * 100)] * 49)
     selector = [{"cel": {"expression": f"[{sums}].size() > {number}"}} for number in range(selectors)]
     return {"metadata": {"name": "slow"}, "spec": {"selectors": selector}}
 
 
 def _definition(plural: str, sections: int) -> dict[str, Any]:
-    """A definition of about 19 KB a section, with the keywords of generated schemas."""
+    """Return a definition of about 19 KB for each section, with the keywords of generated schemas."""
     text = "A description of a field with as many words as the descriptions of most fields have. " * 2
     leaves: list[dict[str, Any]] = [
         {"type": "string", "description": text, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63},
@@ -227,7 +228,8 @@ DISCOVERY = ("/openapi/v3", "/openapi/v3/apis/lag.example.com/v1", "/openapi/v2"
 
 
 def _definition_requests(plural: str, sections: int) -> list[tuple[str, str, Any, str]]:
-    """Define a resource, look at what describes it, write an object, remove all of it."""
+    """Return requests that define a resource, read its discovery and OpenAPI, write an object, and delete the
+    definition."""
     custom = {"apiVersion": "lag.example.com/v1", "kind": plural.capitalize(), "metadata": {"name": "a"}}
     objects = f"/apis/lag.example.com/v1/namespaces/default/{plural}"
     return [
@@ -272,7 +274,7 @@ LARGE: dict[str, list[tuple[str, str, Any, str]]] = {
         ("PATCH", f"{MAPS}/merged", {"data": {f"k{number}": None for number in range(150_000)}}, MERGE),
         ("DELETE", f"{MAPS}/merged", b"", JSON),
     ],
-    "a review with many owners": [
+    "a review with many owner references": [
         (
             "POST",
             f"{REVIEWS}?dryRun=All",
@@ -299,14 +301,13 @@ LARGE: dict[str, list[tuple[str, str, Any, str]]] = {
 
 
 @pytest.mark.parametrize("case", LARGE)
-def test_large_requests_leave_the_loop_to_others(full: Cluster, case: str) -> None:
-    """Whatever is sent. The CPU time of all threads counts, since one that holds the interpreter lock holds the loop as
-    well."""
+def test_large_requests_do_not_block_the_event_loop(filled_cluster: Cluster, case: str) -> None:
+    """The CPU time of all threads counts, since a thread that holds the interpreter lock blocks the loop as well."""
 
     async def work(port: int) -> None:
         async with Wire(port) as wire:
             for method, target, value, media in LARGE[case]:
-                response = await wire.ask(method, target, value or None, headers={"Content-Type": media})
+                response = await wire.request(method, target, value or None, headers={"Content-Type": media})
                 assert response.code in (200, 201, 400, 404, 409, 413, 422, 500), response.text[:300]
                 assert response.code != 500 or response.json["message"] == "etcdserver: request is too large"
 
@@ -314,8 +315,8 @@ def test_large_requests_leave_the_loop_to_others(full: Cluster, case: str) -> No
         async with Wire(port) as wire:
             for media, value in ((YAML, _map_yaml("warm", 1000)), (APPLY, _map("warm", 6000))):
                 method, query = ("PATCH", "/warm?fieldManager=a") if media == APPLY else ("POST", "?dryRun=All")
-                await wire.ask(method, f"{MAPS}{query}", value, headers={"Content-Type": media})
-            await wire.ask("POST", f"{DEVICE_CLASSES}?dryRun=All", _device_class(1))
+                await wire.request(method, f"{MAPS}{query}", value, headers={"Content-Type": media})
+            await wire.request("POST", f"{DEVICE_CLASSES}?dryRun=All", _device_class(1))
 
-    asyncio.run(warm_up(_port(full)))
-    assert _is_never_held(full, work, time.process_time)
+    asyncio.run(warm_up(_port(filled_cluster)))
+    assert _is_never_blocked(filled_cluster, work, time.process_time)

@@ -1,6 +1,6 @@
-"""How much memory a server takes up under load that goes on: `pytest -m soak tests/e2e/test_memory_soak.py`.
+"""Memory of a server under continuous load: `pytest -m soak tests/e2e/test_memory_soak.py`.
 
-SOAK_S shortens the run of writes (900 seconds). Bounds are those of a server process alone, measured from outside.
+SOAK_S shortens the run of writes (900 seconds). The limits are for the server process alone, measured from outside.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def sampan(tmp_path: Path) -> Sampan:
     return Sampan(tmp_path)
 
 
-async def test_watchers_that_never_read(sampan: Sampan, tmp_path: Path) -> None:
-    """200 TLS watches whose clients never read, 2,000 writes of 10 KB, and a watch that reads beside them."""
+async def test_memory_stays_bounded_with_200_watch_clients_that_never_read(sampan: Sampan, tmp_path: Path) -> None:
+    """200 TLS watches whose clients never read, 2,000 writes of 10 KB, and one watch whose client reads."""
 
     async with _server(sampan, tmp_path) as server:
         deaf = [await server.connect() for _ in range(200)]
@@ -152,7 +152,7 @@ async def test_watchers_that_never_read(sampan: Sampan, tmp_path: Path) -> None:
 
 
 async def _until_below(server: Server, megabytes: float) -> None:
-    """Wait until the server has returned its memory."""
+    """Wait until the memory of the server is below this value."""
     with suppress(TimeoutError):
         await eventually(lambda: server.megabytes <= megabytes, timeout_s=120, poll_s=0.5)
     assert server.megabytes <= megabytes, f"peak {server.peak:.0f} MB, then {server.megabytes:.0f} MB"
@@ -168,8 +168,8 @@ RESOURCES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 
 
 @pytest.mark.timeout(SOAK_S + 600)
-async def test_writes_that_go_on(sampan: Sampan, tmp_path: Path) -> None:
-    """About 600 writes a second of 700 objects of five kinds."""
+async def test_memory_stays_bounded_under_continuous_writes(sampan: Sampan, tmp_path: Path) -> None:
+    """The load is about 600 writes per second to 700 objects of five kinds."""
 
     async with _server(sampan, tmp_path) as server:
         count, until = 0, time.monotonic() + SOAK_S

@@ -1,4 +1,4 @@
-"""Several nodes of one machine, each in a network namespace of its own, with real packets between their pods."""
+"""Several nodes on one machine, each in a network namespace of its own, with real packets between their pods."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_pods_of_all_nodes_reach_each_other(machine: Machine) -> None:
     assert machine.curl("a", f"{nodes[1]}:{HOST_PORT}") == f"b {a}"
 
 
-def test_network_policies_apply_between_nodes_and_spare_probes(machine: Machine) -> None:
+def test_network_policies_apply_across_nodes_but_not_to_probes(machine: Machine) -> None:
     a, b = machine.pod_ip("a"), machine.pod_ip("b")
     manifest = machine.sampan.home / "policy.json"
     only_b = {"from": [{"ipBlock": {"cidr": f"{b}/32"}}]}
@@ -79,7 +79,7 @@ def test_processes_of_the_machine_reach_pods_and_kubelets(machine: Machine) -> N
     assert get(f"{url}/api/v1/nodes/node-1/proxy/healthz") == (200, "ok")
 
 
-def test_nodes_come_and_go(machine: Machine) -> None:
+def test_nodes_are_added_stopped_started_and_removed(machine: Machine) -> None:
     assert "node-3 is ready" in machine.sampan("node", "add")
     machine.create("c", "node-3")
     c, a = machine.pod_ip("c"), machine.pod_ip("a")
@@ -97,7 +97,7 @@ def test_nodes_come_and_go(machine: Machine) -> None:
     assert len(state["links"]) == 4
 
 
-def test_a_killed_cluster_leaves_nothing_after_down(machine: Machine) -> None:
+def test_down_cleans_up_after_a_killed_cluster(machine: Machine) -> None:
     before, a = network_state(machine.root), machine.pod_ip("a")
     assert all(before.values())
     os.kill(machine.sampan.note()["pid"], signal.SIGKILL)
@@ -106,7 +106,7 @@ def test_a_killed_cluster_leaves_nothing_after_down(machine: Machine) -> None:
     assert not any(network_state(machine.root).values())
 
 
-def test_a_killed_cluster_can_continue_in_the_network_of_the_machine(machine: Machine) -> None:
+def test_killed_cluster_restarts_with_node_network_host(machine: Machine) -> None:
     machine.sampan("up", "--detach", "--nodes", "3", "--runtime", "oci", "--secure-port", str(free_port()))
     machine.pod_ip("a")
     os.kill(machine.sampan.note()["pid"], signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Ordinary life writes no warning: an operator who sees one must be able to believe it."""
+"""Ordinary operations log no warning, so that an operator can trust the warnings that appear."""
 
 import logging
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ JOB_POD = {
 
 
 @pytest.fixture
-def _nothing_is_warned_of(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def _no_warnings(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     with caplog.at_level(logging.WARNING):
         yield
         messages = [record.getMessage() for record in caplog.get_records("call") if record.levelno >= logging.WARNING]
@@ -102,8 +102,8 @@ async def is_gone(client: Client, namespace: str) -> bool:
     return False
 
 
-@pytest.mark.usefixtures("_nothing_is_warned_of")
-async def test_workloads_and_namespaces_come_and_go() -> None:
+@pytest.mark.usefixtures("_no_warnings")
+async def test_creating_and_deleting_workloads_logs_no_warning() -> None:
     clock = VirtualClock()
     async with Cluster(clock=clock, nodes=NODES) as cluster:
         await clock.advance(5)
@@ -112,7 +112,7 @@ async def test_workloads_and_namespaces_come_and_go() -> None:
             namespace = f"life-{number}"
             await create_all(client, namespace)
             await clock.advance(90 if number == 0 else 5)
-            if number == 1:  # before everything in it has come
+            if number == 1:  # before all pods have started
                 for kind in (Deployment, StatefulSet, Job):
                     await client.of(kind).delete(kind.__name__.lower(), namespace)
             await client.of(Namespace).delete(namespace)
@@ -121,8 +121,8 @@ async def test_workloads_and_namespaces_come_and_go() -> None:
             assert not (await client.of(Pod).list(Selection(namespace=namespace))).items
 
 
-@pytest.mark.usefixtures("_nothing_is_warned_of")
-async def test_namespaces_are_deleted_while_their_contents_are_created() -> None:
+@pytest.mark.usefixtures("_no_warnings")
+async def test_deleting_namespaces_during_creation_logs_no_warning() -> None:
     clock = VirtualClock()
     async with Cluster(clock=clock, nodes=NODES) as cluster:
         client = cluster.client

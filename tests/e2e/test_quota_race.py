@@ -1,4 +1,5 @@
-"""Clients race for a quota while their server is killed: never more than it allows, and in the end exactly that."""
+"""Clients compete for a quota while their server is killed: the quota is never exceeded, and in the end it is used
+up."""
 
 import json
 import os
@@ -74,7 +75,7 @@ class Server:
         return self.call("GET", "resourcequotas/q")[1].get("status", {}).get("used")
 
 
-def test_a_quota_holds_when_the_server_is_killed(sampan: Sampan) -> None:
+def test_quota_is_not_exceeded_when_the_server_is_killed(sampan: Sampan) -> None:
     server = Server(sampan)
     server.start()
     server.call("POST", "resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"pods": str(ALLOWED)}}})
@@ -103,6 +104,6 @@ def test_a_quota_holds_when_the_server_is_killed(sampan: Sampan) -> None:
 
 
 def _client(server: Server, name: str, responses: list[int]) -> None:
-    """Try until the server responds."""
+    """Retry until the server responds."""
     ignore = (OSError, HTTPException, ValueError)
     responses.append(wait_until(lambda: server.create_pod(name), timeout_s=600, poll_s=0.02, ignore=ignore))

@@ -1,4 +1,4 @@
-"""Recorded conversations with a real server in which controllers have a part, against a cluster that has them all."""
+"""Golden replays of recordings in which controllers take part, against a cluster with all controllers."""
 
 import importlib.util
 import json
@@ -38,7 +38,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_answers_are_those_of_a_real_server(name: str, golden: ModuleType, shared_dir: Path, cluster: Cluster) -> None:
+def test_responses_match_the_recordings_of_a_real_server(
+    name: str, golden: ModuleType, shared_dir: Path, cluster: Cluster
+) -> None:
     directory = shared_dir / "golden"
     scenario = yaml.safe_load((directory / "scenarios" / f"{name}.yaml").read_text())
     expected = json.loads((directory / "recorded" / f"{name}.json").read_text())

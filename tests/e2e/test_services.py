@@ -1,4 +1,4 @@
-"""Services of a cluster with two nodes: kube-proxy beside the kubelets, with real packets."""
+"""Services of a cluster with two nodes, with kube-proxy and real packets."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ServiceMachine(Machine):
         return str(self.api("service/web")["spec"]["clusterIP"])
 
     def backends(self) -> set[str]:
-        """Return the names of the pods that answer by the cluster IP, out of a few connections."""
+        """Return the names of the pods that respond at the cluster IP in a few connections."""
         command = f"for i in $(seq 12); do curl -s -m 5 http://{self.cluster_ip}/ && echo; done; true"
         lines = self.sampan("kubectl", "exec", "client", "--", "sh", "-c", command).splitlines()
         return {line.split()[0] for line in lines}
@@ -127,7 +127,7 @@ def is_refused(machine: ServiceMachine) -> bool:
     return "code 7" in machine.sampan("kubectl", "exec", "client", "--", "sh", "-c", command)
 
 
-def test_rules_survive_the_end_of_the_process_and_other_programs(machine: ServiceMachine) -> None:
+def test_nftables_rules_survive_a_killed_process_and_are_restored_if_deleted(machine: ServiceMachine) -> None:
     namespace = machine.root / "node-0" / "netns"
     listing = ("list", "map", "ip", "kube-proxy", "service-ips")
     address = machine.cluster_ip
@@ -142,8 +142,8 @@ def test_rules_survive_the_end_of_the_process_and_other_programs(machine: Servic
     assert len(machine.backends()) == 2
     os.kill(machine.sampan.note()["pid"], signal.SIGKILL)
     assert address.encode() in in_network(namespace, lambda: run_nft(*listing))
-    assert get(f"http://{in_node(machine)}:{NODE_PORT}/")[0] == 200  # services outlive the process of the cluster
+    assert get(f"http://{node_address(machine)}:{NODE_PORT}/")[0] == 200  # services outlive the process of the cluster
 
 
-def in_node(machine: ServiceMachine) -> str:
+def node_address(machine: ServiceMachine) -> str:
     return (machine.root / "node-0" / "node-address").read_text().split()[0].partition("/")[0]

@@ -1,5 +1,5 @@
-"""A cluster with services, network policies, load balancers and Ingress leaves nothing, even after kill -9, and does
-not touch a second cluster beside it."""
+"""`sampan down --delete` removes everything of a cluster with services, network policies, load balancers and Ingress,
+even after kill -9, and does not touch a second cluster."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
         Sampan(home).run("down", "--delete")
 
 
-def test_a_killed_cluster_leaves_nothing_and_another_is_untouched(homes: list[Path]) -> None:
+def test_down_delete_cleans_up_a_killed_cluster_and_spares_another_cluster(homes: list[Path]) -> None:
     other = start(homes[1], 1)
     other_address = address_of(other, "web")
     assert wait_for(lambda: response(f"http://{other_address}/")).startswith("web ")

@@ -1,4 +1,4 @@
-"""A cluster whose parts can be killed one by one: API server, controller manager, scheduler, nodes."""
+"""A cluster whose components can be killed one by one: API server, controller manager, scheduler, nodes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from sampan.storage.memory import MemoryBackend
 from tests.controllers.cluster import Cluster
 from tests.e2e.chaos.history import History
 from tests.e2e.chaos.interruptible_transport import Line, LineTransport
-from tests.e2e.chaos.workloads import IN_DEFAULT, NAMESPACE, Sizes, all_of
+from tests.e2e.chaos.workloads import IN_DEFAULT, NAMESPACE, Sizes, all_workloads
 from tests.shared_objects import modified_shared_objects
 
 CONFIG = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
 
 
 @dataclass(slots=True)
-class Scene:
+class ChaosCluster:
     cluster: Cluster
     line: Line
     random: Random
@@ -40,7 +40,7 @@ class Scene:
     activity: Activity
     parts: dict[str, AsyncExitStack] = field(default_factory=dict)
     off: set[str] = field(default_factory=set)
-    """Nodes whose machine is switched off."""
+    """Names of the nodes that are powered off."""
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -65,19 +65,19 @@ class Scene:
     # -- what goes wrong ---------------------------------------------------------------------------------------------
 
     async def kill_controllers(self) -> None:
-        await self._turns()
+        await self._wait_a_random_time()
         await self.stop("controllers")
         await self.cluster.clock.advance(self.random.choice([0, 1, 20]))
         await self.start_controllers()
 
     async def kill_scheduler(self) -> None:
-        await self._turns()
+        await self._wait_a_random_time()
         await self.stop("scheduler")
         await self.cluster.clock.advance(self.random.choice([0, 1, 20]))
         await self.start_scheduler()
 
     async def restart_server(self) -> None:
-        await self._turns()
+        await self._wait_a_random_time()
         await self.line.cut()
         assert modified_shared_objects(self.cluster.server.registry) == []
         await self.stop("server")
@@ -91,7 +91,7 @@ class Scene:
                 await self.cluster.client.of(Pod).delete(pod.metadata.name, NAMESPACE)
 
     async def replace_node(self) -> None:
-        """A machine is gone, and another takes its name."""
+        """Delete a node and register a new node of the same name."""
         name = await self._any_node()
         await self.cluster.client.of(Node).delete(name)
         self.off.discard(name)
@@ -109,7 +109,7 @@ class Scene:
         self.off.clear()
 
     async def roll_out(self) -> None:
-        """Somebody wants something else."""
+        """Change the image of a random Deployment or StatefulSet."""
         client = self.cluster.client
         kind: type[Any] = self.random.choice([Deployment, StatefulSet])
         name = self.random.choice((await client.of(kind).list(IN_DEFAULT)).items).metadata.name
@@ -134,7 +134,7 @@ class Scene:
     # -- what runs ---------------------------------------------------------------------------------------------------
 
     def running_twice(self) -> list[str]:
-        """Names of pods that run on two nodes, or twice on one."""
+        """Return the names of pods that run on two nodes, or twice on one."""
         names = [
             self.history.pods[uid].metadata.name
             for kubelet in self.fleet.running_nodes()
@@ -155,15 +155,16 @@ class Scene:
         with suppress(errors.NotFound):
             await self.cluster.client.of(Node).patch(name, {"metadata": {"annotations": {hollow_nodes.POWER: state}}})
 
-    async def _turns(self) -> None:
-        """Let things be under way, so that what is killed is in the middle of its work."""
+    async def _wait_a_random_time(self) -> None:
+        """Delete pods and let tasks run for a random number of turns, so that a component is killed in the middle of
+        its work."""
         await self.delete_pods()
         for _ in range(self.random.randrange(200)):
             await asyncio.sleep(0)
 
 
 @asynccontextmanager
-async def scene(seed: int, sizes: Sizes) -> AsyncIterator[Scene]:
+async def chaos_cluster(seed: int, sizes: Sizes) -> AsyncIterator[ChaosCluster]:
     clock, line, activity = VirtualClock(), Line(), Activity()
     transport = cast(LoopbackTransport, LineTransport(line=line, user=SYSTEM))
     forgets = [clock.on_idle(activity.idle), clock.on_idle(line.idle)]
@@ -172,19 +173,19 @@ async def scene(seed: int, sizes: Sizes) -> AsyncIterator[Scene]:
             backend = await running.enter_async_context(MemoryBackend(clock=clock))
             c = Cluster(clock, backend, cast(ApiServer, None), transport)
             history = History(backend=backend)
-            scene = Scene(c, line, Random(seed), history, cast(Fleet, None), activity)
+            chaos = ChaosCluster(c, line, Random(seed), history, cast(Fleet, None), activity)
             group = await running.enter_async_context(asyncio.TaskGroup())
             follower = group.create_task(history.follow())
-            await scene.start_server()
-            running.push_async_callback(scene.stop, "server")
-            await scene.start_controllers()
-            await scene.start_scheduler()
-            scene.fleet = await running.enter_async_context(c.nodes(*(f"node-{at}" for at in range(sizes.nodes))))
-            for workload in all_of(sizes):
+            await chaos.start_server()
+            running.push_async_callback(chaos.stop, "server")
+            await chaos.start_controllers()
+            await chaos.start_scheduler()
+            chaos.fleet = await running.enter_async_context(c.nodes(*(f"node-{at}" for at in range(sizes.nodes))))
+            for workload in all_workloads(sizes):
                 await c.client.of(type(workload)).create(workload)
-            yield scene
-            await scene.stop("scheduler")
-            await scene.stop("controllers")
+            yield chaos
+            await chaos.stop("scheduler")
+            await chaos.stop("controllers")
             follower.cancel()
     finally:
         for forget in forgets:

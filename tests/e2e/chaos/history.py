@@ -1,4 +1,4 @@
-"""Every change of pods, sets and nodes, and what must hold at each of them."""
+"""The recorded history of pods, workloads and nodes, and the rules that every change in it must obey."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class Change:
 
 
 class History:
-    """Follows the store itself, which outlives its servers."""
+    """Records the changes of the store itself, which outlives its API servers."""
 
     def __init__(self, *, backend: Backend) -> None:
         self._backend = backend
         self._types = {f"{resource_of(kind).storage_prefix}/": kind for kind in _WATCHED}
         self._now: dict[str, Any] = {}
-        """By key."""
+        """Current objects by key."""
         self.changes: list[Change] = []
         self.pods: dict[str, Pod] = {}
-        """By uid, as last seen."""
+        """Pods by uid, as last seen."""
 
     async def follow(self) -> None:
-        """Until cancelled."""
+        """Record changes until cancelled."""
         async with self._backend.watch("/registry/", after=1, on_batch=self._note) as events:
             async for _ in events:
                 pass
@@ -61,23 +61,23 @@ class History:
 
 
 class Rules:
-    """What is wrong in a history."""
+    """Finds violations in a history: too many pods, duplicates, and pods that are deleted while they run."""
 
     def __init__(self) -> None:
         self._now: dict[str, Any] = {}
-        """By uid: everything that there is."""
+        """Existing objects by uid."""
         self._pods: dict[str, dict[str, Pod]] = defaultdict(dict)
-        """By the uid of the owner."""
+        """Pods by the uid of their owner."""
         self._allowed: dict[str, tuple[int, int]] = {}
-        """By the uid of a replicaset: how many it is to have, and before that."""
+        """Current and previous number of replicas by the uid of the ReplicaSet."""
         self._nodes: dict[str, str] = {}
 
-    def broken(self, changes: Sequence[Change]) -> Iterator[str]:
+    def violations(self, changes: Sequence[Change]) -> Iterator[str]:
         for change in changes:
-            for fault in self._see(change):
+            for fault in self._check(change):
                 yield f"at {change.version}: {fault}"
 
-    def _see(self, change: Change) -> Iterator[str]:
+    def _check(self, change: Change) -> Iterator[str]:
         obj, uid = change.object, change.object.metadata.uid
         before = self._now.get(uid)
         if change.type == DELETED:
@@ -85,22 +85,22 @@ class Rules:
         else:
             self._now[uid] = obj
         if isinstance(obj, Pod):
-            yield from self._see_pod(change, before)
+            yield from self._check_pod(change, before)
         elif isinstance(obj, ReplicaSet):
             self._allowed[uid] = (obj.spec.replicas or 0, self._allowed.get(uid, (0, 0))[0])
-            yield from self._see_set(obj)
+            yield from self._check_replica_set(obj)
         elif isinstance(obj, Node):
-            self._see_node(change)
+            self._note_node(change)
 
-    def _see_node(self, change: Change) -> None:
+    def _note_node(self, change: Change) -> None:
         name = change.object.metadata.name
         if change.type == DELETED:
             self._nodes.pop(name, None)
         else:
             self._nodes[name] = change.object.metadata.uid
 
-    def _see_set(self, changed: ReplicaSet) -> Iterator[str]:
-        """A deployment asks for no more pods than it may have."""
+    def _check_replica_set(self, changed: ReplicaSet) -> Iterator[str]:
+        """The ReplicaSets of a Deployment must not request more replicas than `replicas` plus `maxSurge`."""
         for reference in changed.metadata.ownerReferences:
             owner = self._now.get(reference.uid)
             if owner is None:
@@ -114,7 +114,7 @@ class Rules:
             if total > most:
                 yield f"{owner.metadata.name}: {total} of {most} replicas"
 
-    def _see_pod(self, change: Change, before: Pod | None) -> Iterator[str]:
+    def _check_pod(self, change: Change, before: Pod | None) -> Iterator[str]:
         pod: Pod = change.object
         owner = _owner(pod)
         if not owner:
@@ -122,19 +122,19 @@ class Rules:
         others = self._pods[owner]
         if change.type == DELETED:
             others.pop(pod.metadata.uid, None)
-            yield from self._see_end(pod, before or pod)
+            yield from self._check_deleted_pod(pod, before or pod)
             return
         others[pod.metadata.uid] = pod
         if change.type == ADDED:
-            yield from self._see_new(pod, owner, list(others.values()))
+            yield from self._check_new_pod(pod, owner, list(others.values()))
 
-    def _see_new(self, pod: Pod, owner: str, pods: Sequence[Pod]) -> Iterator[str]:
+    def _check_new_pod(self, pod: Pod, owner: str, pods: Sequence[Pod]) -> Iterator[str]:
         kind, active = pod.metadata.ownerReferences[0].kind, [pod for pod in pods if _is_active(pod)]
         if kind == "ReplicaSet":
             if len(active) > (most := max(self._allowed.get(owner, (0, 0)))):
                 yield f"{pod.metadata.name} is one of {len(active)} where {most} are allowed"
         elif kind == "Job":
-            yield from self._see_new_of_job(pod, self._now.get(owner), active)
+            yield from self._check_new_pod_of_job(pod, self._now.get(owner), active)
         elif kind == "DaemonSet":
             there = [
                 candidate
@@ -144,7 +144,7 @@ class Rules:
             if len(there) > 1:
                 yield f"{pod.metadata.name} is one of {len(there)} on {_target(pod)}"
 
-    def _see_new_of_job(self, pod: Pod, owner: Job | None, active: Sequence[Pod]) -> Iterator[str]:
+    def _check_new_pod_of_job(self, pod: Pod, owner: Job | None, active: Sequence[Pod]) -> Iterator[str]:
         if owner is None or len(active) > (owner.spec.parallelism or 0):
             yield f"{pod.metadata.name} is one of {len(active)} at work"
         index = pod.metadata.annotations.get(_INDEX)
@@ -152,8 +152,8 @@ class Rules:
         if index is not None and len(same) > 1:
             yield f"{pod.metadata.name} is one of {len(same)} for its index"
 
-    def _see_end(self, pod: Pod, last: Pod) -> Iterator[str]:
-        """Nothing may run any more of a pod that is gone, but for one whose machine is gone."""
+    def _check_deleted_pod(self, pod: Pod, last: Pod) -> Iterator[str]:
+        """A pod of a StatefulSet must not be removed while its containers run, unless its node is gone."""
         runs = any(status.state.running is not None for status in last.status.containerStatuses)
         if runs and pod.metadata.ownerReferences[0].kind == "StatefulSet" and pod.spec.nodeName in self._nodes:
             yield f"{pod.metadata.name} ({pod.metadata.uid}) went while it ran on {pod.spec.nodeName}"
@@ -173,7 +173,7 @@ def _is_active(pod: Pod) -> bool:
 
 
 def _target(pod: Pod) -> str:
-    """The node that a daemon is meant for."""
+    """Return the node for which a pod of a DaemonSet was created."""
     affinity: Any = pod.spec.affinity
     terms = affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms
     return str(terms[0].matchFields[0].values[0])

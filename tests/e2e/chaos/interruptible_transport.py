@@ -1,7 +1,7 @@
-"""The way from the components to an API server that may be gone for a while, as a network is.
+"""A transport to an API server that can be interrupted, as a network can.
 
-A request that is under way when the server goes is carried out or not, and its answer is lost. Watches end. Until the
-next server comes nobody is reached.
+A request that is in flight when the server stops may or may not be carried out, and its response is lost. Watches end.
+Until the next server starts, requests fail.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _LOOK_AGAIN_S = 0.005
 
 
 class Line:
-    """What all components share: the server that there is at the moment, if there is one."""
+    """The connection that all components share, to the API server that runs at the moment, if one does."""
 
     def __init__(self) -> None:
         self._server: LoopbackTransport | None = None
         self._cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._requests: set[asyncio.Task[Response]] = set()
         self._lost: set[asyncio.Task[Any]] = set()
-        """Who followed something when the server went, and does not yet follow it again."""
+        """Tasks whose watch was cut and is not established again yet."""
 
     def open(self, server: LoopbackTransport) -> None:
         self._server, self._cut = server, asyncio.get_running_loop().create_future()
 
     async def cut(self) -> None:
-        """No more answers; what the server has begun it finishes."""
+        """Lose all further responses, and wait until the server has finished the requests that it has begun."""
         self._server = None
         self._cut.set_result(None)
         while self._requests:
@@ -42,7 +42,7 @@ class Line:
 
     def server(self) -> LoopbackTransport:
         if self._server is None:
-            raise ConnectionFailed("nobody listens", may_have_happened=False)
+            raise ConnectionFailed("no API server is running", may_have_happened=False)
         return self._server
 
     async def idle(self) -> bool:
@@ -68,7 +68,7 @@ class Line:
             if not cut.done():
                 raise
         if cut.done():
-            raise ConnectionFailed("the answer is lost", may_have_happened=True)
+            raise ConnectionFailed("the response is lost", may_have_happened=True)
         return response
 
     @asynccontextmanager
@@ -86,7 +86,7 @@ class Line:
     def _ended(self, task: asyncio.Task[Response]) -> None:
         self._requests.discard(task)
         if not task.cancelled():
-            task.exception()  # whose client may be dead, and never ask
+            task.exception()  # retrieve it: the client may have been killed
 
 
 async def _until(events: Events, cut: asyncio.Future[None]) -> AsyncIterator[Sequence[WatchEvent]]:
@@ -108,7 +108,7 @@ async def _until(events: Events, cut: asyncio.Future[None]) -> AsyncIterator[Seq
 
 
 class LineTransport:
-    """A component's end of the line."""
+    """The transport of one component over a `Line`."""
 
     def __init__(self, *, line: Line, user: UserInfo) -> None:
         self._line, self._user = line, user

@@ -1,4 +1,4 @@
-"""The rules that a history is held to do find what is wrong."""
+"""The rules of chaos tests detect violations in a recorded history."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,18 +28,18 @@ def owned(uid: str, kind: str, owner: str, *, index: str = "", target: str = "",
     return codec.from_value(value, Pod)
 
 
-def other(kind: str, uid: str, owner: str = "", **spec: Any) -> Any:
+def workload(kind: str, uid: str, owner: str = "", **spec: Any) -> Any:
     references = [{"kind": "Deployment", "uid": owner, "name": owner, "controller": True}] if owner else []
     value = {"metadata": {"name": uid, "uid": uid, "ownerReferences": references}, "spec": spec}
     return codec.from_value(value, _KINDS[kind])
 
 
-def broken(*changes: tuple[str, Any]) -> Sequence[str]:
-    return list(Rules().broken([Change(at, type, obj) for at, (type, obj) in enumerate(changes)]))
+def violations(*changes: tuple[str, Any]) -> Sequence[str]:
+    return list(Rules().violations([Change(at, type, obj) for at, (type, obj) in enumerate(changes)]))
 
 
 RUNNING: dict[str, Any] = {"containerStatuses": [{"name": "c", "state": {"running": {}}}]}
-SET, JOB = other("replicaset", "r", replicas=1), other("job", "j", parallelism=2)
+SET, JOB = workload("replicaset", "r", replicas=1), workload("job", "j", parallelism=2)
 UPDATE = {"rollingUpdate": {"maxSurge": 1}}
 
 
@@ -63,23 +63,36 @@ UPDATE = {"rollingUpdate": {"maxSurge": 1}}
         ([(ADDED, owned(uid, "DaemonSet", "d", target=uid)) for uid in "ab"], 0),
         (
             [
-                (ADDED, other("deployment", "d", replicas=2, strategy=UPDATE)),
-                (ADDED, other("replicaset", "r1", "d", replicas=2)),
-                (ADDED, other("replicaset", "r2", "d", replicas=1)),
+                (ADDED, workload("deployment", "d", replicas=2, strategy=UPDATE)),
+                (ADDED, workload("replicaset", "r1", "d", replicas=2)),
+                (ADDED, workload("replicaset", "r2", "d", replicas=1)),
             ],
             0,
         ),
         (
             [
-                (ADDED, other("deployment", "d", replicas=2, strategy=UPDATE)),
-                (ADDED, other("replicaset", "r1", "d", replicas=2)),
-                (ADDED, other("replicaset", "r2", "d", replicas=2)),
+                (ADDED, workload("deployment", "d", replicas=2, strategy=UPDATE)),
+                (ADDED, workload("replicaset", "r1", "d", replicas=2)),
+                (ADDED, workload("replicaset", "r2", "d", replicas=2)),
             ],
             1,
         ),
-        ([(ADDED, other("node", "n")), (DELETED, owned("a", "StatefulSet", "s", target="n", **RUNNING))], 1),
+        ([(ADDED, workload("node", "n")), (DELETED, owned("a", "StatefulSet", "s", target="n", **RUNNING))], 1),
         ([(DELETED, owned("a", "StatefulSet", "s", target="n", **RUNNING))], 0),
     ],
+    ids=[
+        "ReplicaSet with desired pods",
+        "ReplicaSet with a pod too many",
+        "ReplicaSet with a replaced failed pod",
+        "Job above parallelism",
+        "Job with two pods of one index",
+        "DaemonSet with two pods on a node",
+        "DaemonSet with one pod on each node",
+        "Deployment within maxSurge",
+        "Deployment above maxSurge",
+        "StatefulSet pod deleted while it runs",
+        "StatefulSet pod deleted with its node",
+    ],
 )
-def test_rules(changes: Sequence[tuple[str, Any]], faults: int) -> None:
-    assert len(broken(*changes)) == faults
+def test_rules_detect_violations_in_a_history(changes: Sequence[tuple[str, Any]], faults: int) -> None:
+    assert len(violations(*changes)) == faults

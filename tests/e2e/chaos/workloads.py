@@ -1,4 +1,4 @@
-"""What runs while things go wrong, and how it should stand when they no longer do."""
+"""The workloads of a chaos test, and the state that they must reach after it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,66 +69,68 @@ def daemon_set(at: int) -> DaemonSet:
     return _object_of(DaemonSet, name, {"template": template(name)})
 
 
-def all_of(sizes: Sizes) -> Iterator[Any]:
+def all_workloads(sizes: Sizes) -> Iterator[Any]:
     yield from map(deployment, range(sizes.deployments))
     yield from map(stateful_set, range(sizes.stateful_sets))
     yield from map(job, range(sizes.jobs))
     yield from map(daemon_set, range(sizes.daemon_sets))
 
 
-async def amiss(client: Client) -> list[str]:
-    """What is not as desired."""
+async def unhealthy_workloads(client: Client) -> list[str]:
+    """Return a description of every workload and pod whose status is not the desired one."""
     nodes = {node.metadata.name for node in (await client.of(Node).list()).items}
-    faults = [_of_deployment(workload) for workload in (await client.of(Deployment).list(IN_DEFAULT)).items]
-    faults += [_of_stateful_set(workload) for workload in (await client.of(StatefulSet).list(IN_DEFAULT)).items]
-    faults += [_of_job(workload) for workload in (await client.of(Job).list(IN_DEFAULT)).items]
-    faults += [_of_daemon_set(workload, len(nodes)) for workload in (await client.of(DaemonSet).list(IN_DEFAULT)).items]
-    faults += [_of_pod(workload, nodes) for workload in (await client.of(Pod).list(IN_DEFAULT)).items]
+    faults = [_deployment_fault(workload) for workload in (await client.of(Deployment).list(IN_DEFAULT)).items]
+    faults += [_stateful_set_fault(workload) for workload in (await client.of(StatefulSet).list(IN_DEFAULT)).items]
+    faults += [_job_fault(workload) for workload in (await client.of(Job).list(IN_DEFAULT)).items]
+    faults += [
+        _daemon_set_fault(workload, len(nodes)) for workload in (await client.of(DaemonSet).list(IN_DEFAULT)).items
+    ]
+    faults += [_pod_fault(workload, nodes) for workload in (await client.of(Pod).list(IN_DEFAULT)).items]
     return [workload for workload in faults if workload]
 
 
-def _of_deployment(deployment: Deployment) -> str:
+def _deployment_fault(deployment: Deployment) -> str:
     replicas, status = deployment.spec.replicas, deployment.status
-    figures = (status.replicas, status.updatedReplicas, status.readyReplicas, status.availableReplicas)
-    return _unless(
-        deployment, status.observedGeneration == deployment.metadata.generation and set(figures) == {replicas}, figures
+    counts = (status.replicas, status.updatedReplicas, status.readyReplicas, status.availableReplicas)
+    return _fault_unless(
+        deployment, status.observedGeneration == deployment.metadata.generation and set(counts) == {replicas}, counts
     )
 
 
-def _of_stateful_set(stateful_set: StatefulSet) -> str:
+def _stateful_set_fault(stateful_set: StatefulSet) -> str:
     replicas, status = stateful_set.spec.replicas, stateful_set.status
-    figures = (status.replicas, status.updatedReplicas, status.readyReplicas, status.availableReplicas)
-    return _unless(
+    counts = (status.replicas, status.updatedReplicas, status.readyReplicas, status.availableReplicas)
+    return _fault_unless(
         stateful_set,
-        status.observedGeneration == stateful_set.metadata.generation and set(figures) == {replicas},
-        figures,
+        status.observedGeneration == stateful_set.metadata.generation and set(counts) == {replicas},
+        counts,
     )
 
 
-def _of_job(job: Job) -> str:
+def _job_fault(job: Job) -> str:
     status = job.status
     is_done = has_succeeded(job) and status.succeeded == job.spec.completions and not status.active
-    return _unless(job, is_done, (status.active, status.succeeded, status.failed))
+    return _fault_unless(job, is_done, (status.active, status.succeeded, status.failed))
 
 
-def _of_daemon_set(daemon_set: DaemonSet, nodes: int) -> str:
+def _daemon_set_fault(daemon_set: DaemonSet, nodes: int) -> str:
     status = daemon_set.status
-    figures = (
+    counts = (
         status.desiredNumberScheduled,
         status.currentNumberScheduled,
         status.updatedNumberScheduled,
         status.numberAvailable,
     )
-    is_well = set(figures) == {nodes} and status.numberMisscheduled == 0
-    return _unless(daemon_set, is_well and status.observedGeneration == daemon_set.metadata.generation, figures)
+    is_healthy = set(counts) == {nodes} and status.numberMisscheduled == 0
+    return _fault_unless(daemon_set, is_healthy and status.observedGeneration == daemon_set.metadata.generation, counts)
 
 
-def _of_pod(pod: Pod, nodes: set[str]) -> str:
-    is_well = pod.status.phase == "Succeeded" or (pod.status.phase == "Failed" and "job-name" in pod.metadata.labels)
+def _pod_fault(pod: Pod, nodes: set[str]) -> str:
+    is_healthy = pod.status.phase == "Succeeded" or (pod.status.phase == "Failed" and "job-name" in pod.metadata.labels)
     if pod.status.phase == "Running" and pod.metadata.deletionTimestamp is None:
-        is_well = pod.spec.nodeName in nodes
-    return _unless(pod, is_well, (pod.status.phase, pod.spec.nodeName, pod.metadata.deletionTimestamp))
+        is_healthy = pod.spec.nodeName in nodes
+    return _fault_unless(pod, is_healthy, (pod.status.phase, pod.spec.nodeName, pod.metadata.deletionTimestamp))
 
 
-def _unless(workload: Any, is_well: bool, figures: tuple[Any, ...]) -> str:
-    return "" if is_well else f"{type(workload).__name__} {workload.metadata.name}: {figures}"
+def _fault_unless(workload: Any, is_healthy: bool, counts: tuple[Any, ...]) -> str:
+    return "" if is_healthy else f"{type(workload).__name__} {workload.metadata.name}: {counts}"

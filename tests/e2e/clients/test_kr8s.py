@@ -32,7 +32,7 @@ async def config_map(api: Any, namespace: str, name: str, **data: str) -> Any:
     return await ConfigMap(manifest, api=api)
 
 
-def test_from_creation_to_deletion(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
+def test_config_map_lifecycle(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     async def work(api: Any) -> None:
         created = await config_map(api, sampan_namespace, "settings", color="red")
         await created.create()
@@ -97,7 +97,7 @@ def test_watch(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     carry_out(sampan_kubeconfig, work)
 
 
-def test_pods(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
+def test_pod_lifecycle(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     async def work(api: Any) -> None:
         spec = {"containers": [{"name": "main", "image": "nginx"}]}
         pod = await Pod({"metadata": {"name": "web", "namespace": sampan_namespace}, "spec": spec}, api=api)
@@ -109,7 +109,7 @@ def test_pods(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     carry_out(sampan_kubeconfig, work)
 
 
-def test_other_groups(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
+def test_deployments(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
     manifest = {
@@ -125,7 +125,7 @@ def test_other_groups(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     carry_out(sampan_kubeconfig, work)
 
 
-def test_versions_and_resources(sampan_kubeconfig: Path) -> None:
+def test_version_and_api_resources(sampan_kubeconfig: Path) -> None:
     async def work(api: Any) -> None:
         assert (await api.version())["gitVersion"].startswith("v1.36.")
         assert "pods" in {resource["name"] for resource in await api.api_resources()}
@@ -133,7 +133,7 @@ def test_versions_and_resources(sampan_kubeconfig: Path) -> None:
     carry_out(sampan_kubeconfig, work)
 
 
-def test_refusals(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
+def test_api_errors(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     async def work(api: Any) -> None:
         created = await config_map(api, sampan_namespace, "settings")
         await created.create()

@@ -28,7 +28,7 @@ def pod(name: str) -> client.V1Pod:
     return client.V1Pod(metadata=client.V1ObjectMeta(name=name), spec=client.V1PodSpec(containers=[container]))
 
 
-def test_from_creation_to_deletion(core: client.CoreV1Api, sampan_namespace: str) -> None:
+def test_config_map_lifecycle(core: client.CoreV1Api, sampan_namespace: str) -> None:
     created = core.create_namespaced_config_map(sampan_namespace, config_map("settings", color="red"))
     assert created.metadata.uid
     stored = core.read_namespaced_config_map("settings", sampan_namespace)
@@ -83,7 +83,7 @@ def test_watch(core: client.CoreV1Api, sampan_namespace: str) -> None:
     assert types == [("ADDED", {"color": "red"}), ("MODIFIED", {"color": "blue"}), ("DELETED", {"color": "blue"})]
 
 
-def test_a_pod_and_its_status(core: client.CoreV1Api, sampan_namespace: str) -> None:
+def test_pod_status_patch_and_empty_log(core: client.CoreV1Api, sampan_namespace: str) -> None:
     created = core.create_namespaced_pod(sampan_namespace, pod("web"))
     assert created.status.phase == "Pending"
     running = core.patch_namespaced_pod_status("web", sampan_namespace, {"status": {"phase": "Running"}})
@@ -91,7 +91,7 @@ def test_a_pod_and_its_status(core: client.CoreV1Api, sampan_namespace: str) -> 
     assert not core.read_namespaced_pod_log("web", sampan_namespace)
 
 
-def test_other_groups(api: client.ApiClient, sampan_namespace: str) -> None:
+def test_deployments(api: client.ApiClient, sampan_namespace: str) -> None:
     apps = client.AppsV1Api(api)
     labels = {"app": "web"}
     template = client.V1PodTemplateSpec(metadata=client.V1ObjectMeta(labels=labels), spec=pod("web").spec)
@@ -101,13 +101,13 @@ def test_other_groups(api: client.ApiClient, sampan_namespace: str) -> None:
     assert [item.metadata.name for item in apps.list_namespaced_deployment(sampan_namespace).items] == ["web"]
 
 
-def test_from_a_manifest(api: client.ApiClient, core: client.CoreV1Api, sampan_namespace: str) -> None:
+def test_create_from_manifest(api: client.ApiClient, core: client.CoreV1Api, sampan_namespace: str) -> None:
     manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"}, "stringData": {"a": "b"}}
     utils.create_from_dict(api, manifest, namespace=sampan_namespace)
     assert core.read_namespaced_secret("password", sampan_namespace).data == {"a": "Yg=="}
 
 
-def test_without_generated_classes(api: client.ApiClient, sampan_namespace: str, tmp_path: Path) -> None:
+def test_dynamic_client(api: client.ApiClient, sampan_namespace: str, tmp_path: Path) -> None:
     resources = dynamic.DynamicClient(api, cache_file=str(tmp_path / "discovery"))
     maps = resources.resources.get(api_version="v1", kind="ConfigMap")
     maps.create({"metadata": {"name": "settings"}, "data": {"a": "1"}}, namespace=sampan_namespace)
@@ -116,15 +116,15 @@ def test_without_generated_classes(api: client.ApiClient, sampan_namespace: str,
     assert deployments.get(namespace=sampan_namespace).items == []
 
 
-class TestRefusals:
-    def test_already_there(self, core: client.CoreV1Api, sampan_namespace: str) -> None:
+class TestErrors:
+    def test_already_exists(self, core: client.CoreV1Api, sampan_namespace: str) -> None:
         core.create_namespaced_config_map(sampan_namespace, config_map("settings"))
         with pytest.raises(client.ApiException) as refused:
             core.create_namespaced_config_map(sampan_namespace, config_map("settings"))
         assert refused.value.status == 409
         assert '"reason":"AlreadyExists"' in refused.value.body
 
-    def test_a_stale_write(self, core: client.CoreV1Api, sampan_namespace: str) -> None:
+    def test_stale_update_is_a_conflict(self, core: client.CoreV1Api, sampan_namespace: str) -> None:
         old = core.create_namespaced_config_map(sampan_namespace, config_map("settings"))
         core.patch_namespaced_config_map("settings", sampan_namespace, {"data": {"a": "1"}})
         with pytest.raises(client.ApiException) as refused:
@@ -132,7 +132,7 @@ class TestRefusals:
         assert refused.value.status == 409
         assert '"reason":"Conflict"' in refused.value.body
 
-    def test_invalid(self, core: client.CoreV1Api, sampan_namespace: str) -> None:
+    def test_invalid_name(self, core: client.CoreV1Api, sampan_namespace: str) -> None:
         with pytest.raises(client.ApiException) as refused:
             core.create_namespaced_config_map(sampan_namespace, config_map("Not_Good"))
         assert refused.value.status == 422

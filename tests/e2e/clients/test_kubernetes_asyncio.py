@@ -1,4 +1,4 @@
-"""The official client's sister for asyncio: the package `kubernetes_asyncio`."""
+"""The asyncio variant of the official Python client: the package `kubernetes_asyncio`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -31,7 +31,7 @@ def config_map(name: str, **data: str) -> client.V1ConfigMap:
     return client.V1ConfigMap(metadata=client.V1ObjectMeta(name=name, labels={"kind-of": "test"}), data=data)
 
 
-def test_from_creation_to_deletion(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
+def test_config_map_lifecycle(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     async def work(core: client.CoreV1Api) -> None:
         await core.create_namespaced_config_map(sampan_namespace, config_map("settings", color="red"))
         stored = await core.read_namespaced_config_map("settings", sampan_namespace)
@@ -86,7 +86,7 @@ def test_watch(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     carry_out(sampan_kubeconfig, work)
 
 
-def test_refusals(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
+def test_api_errors(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
     async def work(core: client.CoreV1Api) -> None:
         await core.create_namespaced_config_map(sampan_namespace, config_map("settings"))
         with pytest.raises(client.ApiException) as refused:

@@ -25,7 +25,7 @@ def config_map(name: str, **data: str) -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, labels={"kind-of": "test"}), data=data)
 
 
-def test_from_creation_to_deletion(client: Client) -> None:
+def test_config_map_lifecycle(client: Client) -> None:
     client.create(config_map("settings", color="red"))
     stored_config_map = client.get(ConfigMap, "settings")
     assert stored_config_map.data == {"color": "red"}
@@ -75,21 +75,21 @@ def test_watch(client: Client) -> None:
     assert types == [("ADDED", {"color": "red"}), ("MODIFIED", {"color": "blue"}), ("DELETED", {"color": "blue"})]
 
 
-def test_many_are_deleted_at_once(client: Client) -> None:
+def test_delete_collection(client: Client) -> None:
     for number in range(3):
         client.create(config_map(f"map-{number}"))
     client.deletecollection(ConfigMap)
     assert list(client.list(ConfigMap, labels={"kind-of": "test"})) == []
 
 
-def test_pods(client: Client) -> None:
+def test_created_pod_is_pending(client: Client) -> None:
     pod = Pod(metadata=ObjectMeta(name="web"), spec=PodSpec(containers=[Container(name="main", image="nginx")]))
     created_pod = client.create(pod)
     assert created_pod.status is not None
     assert created_pod.status.phase == "Pending"
 
 
-def test_other_groups(client: Client) -> None:
+def test_deployments(client: Client) -> None:
     labels = {"app": "web"}
     template = PodTemplateSpec(
         metadata=ObjectMeta(labels=labels), spec=PodSpec(containers=[Container(name="main", image="nginx")])
@@ -99,13 +99,13 @@ def test_other_groups(client: Client) -> None:
     assert [deployment.metadata.name for deployment in client.list(Deployment) if deployment.metadata] == ["web"]
 
 
-def test_without_generated_classes(client: Client) -> None:
+def test_generic_resource(client: Client) -> None:
     Plain = create_namespaced_resource("coordination.k8s.io", "v1", "Lease", "leases")
     client.create(Plain(metadata=ObjectMeta(name="mine"), spec={"holderIdentity": "me"}))
     assert client.get(Plain, "mine")["spec"]["holderIdentity"] == "me"
 
 
-def test_refusals(client: Client) -> None:
+def test_api_errors(client: Client) -> None:
     client.create(config_map("settings"))
     with pytest.raises(ApiError, match="already exists") as refused:
         client.create(config_map("settings"))

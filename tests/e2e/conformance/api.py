@@ -1,6 +1,7 @@
-"""The API as its users see it: JSON over HTTPS, one request after the other.
+"""A synchronous API client: JSON over HTTPS, one request after the other.
 
-`Api` sends anything; `api.of("pods")` asks discovery where a resource is, as clients do, and speaks of its objects.
+`Api` sends any request; `api.of("pods")` finds the path of a resource by discovery, as clients do, and works on its
+objects.
 """
 
 import http.client
@@ -17,13 +18,13 @@ from sampan.testing import Cluster
 
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 JSON_PATCH, APPLY = "application/json-patch+json", "application/apply-patch+yaml"
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 Value = dict[str, Any]
 
 
-class Refused(Exception):
-    """An answer that is a failure."""
+class ApiError(Exception):
+    """The response is a failure."""
 
     def __init__(self, status: Value) -> None:
         super().__init__(status.get("message", ""))
@@ -33,7 +34,8 @@ class Refused(Exception):
 
 
 class Api:
-    """For the administrator, in a namespace of the test's own; `as_user` and `bearing` give it for somebody else."""
+    """A client in the namespace of the test. It acts as the administrator; `as_user` and `with_token` return clients
+    for other users."""
 
     def __init__(self, cluster: Cluster, namespace: str, *, headers: Sequence[tuple[str, str]] = ()) -> None:
         self.namespace = namespace
@@ -49,7 +51,7 @@ class Api:
         headers += [("Impersonate-Group", group) for group in groups]
         return self._other(headers)
 
-    def bearing(self, token: str) -> "Api":
+    def with_token(self, token: str) -> "Api":
         return self._other([("Authorization", f"Bearer {token}")])
 
     def close(self) -> None:
@@ -60,8 +62,10 @@ class Api:
     def of(self, plural: str, version: str = "v1") -> "Objects":
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
         (row,) = (row for row in self.get(base)["resources"] if row["name"] == plural)
-        place = f"{base}/namespaces/{self.namespace}/{plural}" if row["namespaced"] else f"{base}/{plural}"
-        return Objects(self, place, everywhere=f"{base}/{plural}", kind={"apiVersion": version, "kind": row["kind"]})
+        collection = f"{base}/namespaces/{self.namespace}/{plural}" if row["namespaced"] else f"{base}/{plural}"
+        return Objects(
+            self, collection, all_namespaces=f"{base}/{plural}", kind={"apiVersion": version, "kind": row["kind"]}
+        )
 
     def get(self, path: str, **query: Any) -> Value:
         return self.send("GET", path, **query)
@@ -69,12 +73,12 @@ class Api:
     def send(
         self, method: str, path: str, body: Any = None, *, content: str = "application/json", **query: Any
     ) -> Value:
-        """What the answer says; Refused if it is a failure."""
+        """Return the decoded response; raise ApiError if it is a failure."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         reply = self.raw(method, path, None if body is None else data, {"Content-Type": content}, **query)
         document: Value = json.loads(reply[2])
         if reply[0] >= 400:
-            raise Refused(document)
+            raise ApiError(document)
         return document
 
     def raw(
@@ -87,13 +91,13 @@ class Api:
 
     @contextmanager
     def watch(self, path: str, **query: Any) -> Iterator["Watch"]:
-        """On a connection of its own, for the length of the block."""
+        """Open a watch on a connection of its own, for the length of the block."""
         connection = self._connected()
         try:
             connection.request("GET", _target(path, {"watch": "true", **query}), headers=self._headers)
             response = connection.getresponse()
             if response.status != 200:
-                raise Refused(json.loads(response.read()))
+                raise ApiError(json.loads(response.read()))
             yield Watch(response)
         finally:
             connection.close()
@@ -103,12 +107,12 @@ class Api:
         return self._others[-1]
 
     def _connected(self) -> http.client.HTTPSConnection:
-        place = urlsplit(self._cluster.url)
-        return http.client.HTTPSConnection(place.hostname or "", place.port, context=self._tls, timeout=PATIENCE_S)
+        url = urlsplit(self._cluster.url)
+        return http.client.HTTPSConnection(url.hostname or "", url.port, context=self._tls, timeout=TIMEOUT_S)
 
 
 class Watch:
-    """Of events that come, each once."""
+    """An open watch; each event is returned once."""
 
     def __init__(self, response: http.client.HTTPResponse) -> None:
         self._response = response
@@ -120,53 +124,53 @@ class Watch:
         return event["type"], event["object"]
 
     def until(self, type: str, holds: Callable[[Value], bool] = lambda obj: True) -> Value:
-        """The first of such events; those before it are passed over."""
+        """Skip events until one of this type matches, and return its object."""
         while True:
             event, obj = self.next()
             if event == type and holds(obj):
                 return obj
 
     def take(self, count: int) -> list[tuple[str, str]]:
-        """Of so many events, what happened to which object."""
+        """Return type and object name of the next `count` events."""
         return [(type, obj["metadata"]["name"]) for type, obj in (self.next() for _ in range(count))]
 
 
 class Objects:
-    """Of one resource, in the test's namespace if they are in any."""
+    """The objects of one resource, in the namespace of the test if the resource is namespaced."""
 
-    def __init__(self, api: Api, place: str, *, everywhere: str, kind: Mapping[str, str]) -> None:
-        self._api, self.place, self.everywhere, self.kind = api, place, everywhere, kind
+    def __init__(self, api: Api, collection: str, *, all_namespaces: str, kind: Mapping[str, str]) -> None:
+        self._api, self.collection_path, self.all_namespaces_path, self.kind = api, collection, all_namespaces, kind
 
     def path(self, name: str, subresource: str = "") -> str:
-        return f"{self.place}/{quote(name)}" + (f"/{subresource}" if subresource else "")
+        return f"{self.collection_path}/{quote(name)}" + (f"/{subresource}" if subresource else "")
 
     def create(self, name: str, labels: Mapping[str, str] | None = None, **content: Any) -> Value:
         meta = {"name": name, "labels": dict(labels or {}), **content.pop("metadata", {})}
-        return self._api.send("POST", self.place, {**self.kind, "metadata": meta, **content})
+        return self._api.send("POST", self.collection_path, {**self.kind, "metadata": meta, **content})
 
     def get(self, name: str, subresource: str = "") -> Value:
         return self._api.get(self.path(name, subresource))
 
     def all(self, **query: Any) -> list[Value]:
-        items: list[Value] = self._api.get(self.place, **query)["items"]
+        items: list[Value] = self._api.get(self.collection_path, **query)["items"]
         return items
 
-    def names(self, labels: str = "", *, place: str = "") -> list[str]:
-        """Of those with the labels; `place` is another to look at."""
+    def names(self, labels: str = "", *, path: str = "") -> list[str]:
+        """Return the names of the objects with these labels, in the collection at `path` if it is given."""
         query = {"labelSelector": labels} if labels else {}
-        return [obj["metadata"]["name"] for obj in self._api.get(place or self.place, **query)["items"]]
+        return [obj["metadata"]["name"] for obj in self._api.get(path or self.collection_path, **query)["items"]]
 
     def update(self, changed: Value, subresource: str = "") -> Value:
         return self._api.send("PUT", self.path(changed["metadata"]["name"], subresource), {**self.kind, **changed})
 
     def change(self, name: str, change: Callable[[Value], None], subresource: str = "") -> Value:
-        """Read, change and update, again if others were quicker."""
+        """Read, change and update an object; repeat after a conflict."""
         while True:
             obj = self.get(name)
             change(obj)
             try:
                 return self.update(obj, subresource)
-            except Refused as refused:
+            except ApiError as refused:
                 if refused.reason != "Conflict":
                     raise
 
@@ -177,19 +181,19 @@ class Objects:
         self._api.send("DELETE", self.path(name), **query)
 
     def delete_all(self, labels: str, **query: Any) -> None:
-        self._api.send("DELETE", self.place, labelSelector=labels, **query)
+        self._api.send("DELETE", self.collection_path, labelSelector=labels, **query)
 
     def is_gone(self, name: str) -> bool:
         try:
             self.get(name)
-        except Refused as refused:
+        except ApiError as refused:
             if (refused.code, refused.reason) != (404, "NotFound"):
                 raise
             return True
         return False
 
     def watch(self, **query: Any) -> Any:
-        return self._api.watch(self.place, **query)
+        return self._api.watch(self.collection_path, **query)
 
 
 def _target(path: str, query: Mapping[str, Any]) -> str:
@@ -197,14 +201,15 @@ def _target(path: str, query: Mapping[str, Any]) -> str:
 
 
 def version_of(obj: Value) -> int:
-    """The resource version, which is to be a number."""
+    """Return the resource version as a number."""
     version = obj["metadata"]["resourceVersion"]
     assert version.isdecimal()
     return int(version)
 
 
 def contains(actual: Any, expected: Any) -> bool:
-    """All that is wanted, in lists one by one; servers may know more."""
+    """Whether `actual` has everything that `expected` has. Objects may have further fields; lists must have the same
+    length."""
     if isinstance(expected, dict):
         return all(key in actual and contains(actual[key], value) for key, value in expected.items())
     if isinstance(expected, list):

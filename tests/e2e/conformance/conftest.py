@@ -1,5 +1,5 @@
-"""Where descriptions play: the API of the cluster that all tests of the run share, or a real node for each module whose
-tests are scenarios (`tests.e2e.conformance.storage.real_node`)."""
+"""Fixtures of the conformance tests: an API client for the cluster that all tests share, or a real node for each module
+whose tests are scenarios (`tests.e2e.conformance.storage.real_node`)."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 @pytest.fixture
 def api(sampan_cluster: Cluster, sampan_namespace: str) -> Iterator[Api]:
-    """In a namespace of the test's own."""
+    """A client in a namespace of the test's own."""
     api = Api(sampan_cluster, sampan_namespace)
     yield api
     api.close()
@@ -33,7 +33,7 @@ def api(sampan_cluster: Cluster, sampan_namespace: str) -> Iterator[Api]:
 
 @pytest.fixture(scope="module")
 def batch(request: pytest.FixtureRequest) -> Batch:
-    """All scenarios of this module that were chosen, played to their end."""
+    """The results of all selected scenarios of this module."""
     functions = [item for item in request.session.items if isinstance(item, pytest.Function)]
     items = [item for item in functions if item.module is request.module]
     chosen = [item.function.scenario for item in items if hasattr(item.function, "scenario")]

@@ -1,5 +1,5 @@
-"""Programs in pods that are written in the Python of the tests, with the packages that are installed for it: what no
-image has that can be had without a registry."""
+"""Programs in pods that run with the Python of the tests and its installed packages, which no image provides without a
+registry."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
-"""The tests here are called what the conformance suite calls them; all of some groups are there, and the documentation
-counts them."""
+"""Docstrings and parametrize ids of the conformance tests are official test names; some SIGs are complete, and
+docs/compatibility.md has the right counts."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ COMPLETE = ("apps", "architecture", "auth", "instrumentation", "node", "scheduli
 
 
 def plain(name: str) -> str:
-    """On one line, without the marks at its end."""
+    """Return the name on one line, without the tags at its end."""
     name = " ".join(name.split())
     while name.endswith("]"):
         name = name[: name.rindex("[")].rstrip()
@@ -26,7 +26,8 @@ def plain(name: str) -> str:
 
 
 def docstrings() -> Iterator[str]:
-    """The first paragraphs of texts, tests' own or ids of their cases, that name a group of the suite."""
+    """Yield the official names in docstrings and parametrize ids: the first paragraphs of texts that start with a
+    SIG."""
     for path in sorted(HERE.glob("*/test_*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(GROUP):
@@ -43,24 +44,24 @@ def names(shared_dir: Path) -> set[str]:
     return {plain(entry["codename"]) for entry in yaml.safe_load(text)}
 
 
-def test_every_name_is_one_of_the_suite(names: set[str]) -> None:
+def test_docstrings_are_official_test_names(names: set[str]) -> None:
     assert sorted(set(docstrings()) - names) == []
 
 
 @pytest.mark.parametrize("group", COMPLETE)
-def test_all_of_a_group_are_there(names: set[str], group: str) -> None:
+def test_complete_groups_have_all_official_tests(names: set[str], group: str) -> None:
     expected = {name for name in names if name.startswith(f"{GROUP}{group}]")}
     assert expected
     assert sorted(expected - set(docstrings())) == []
 
 
 @pytest.mark.parametrize(("module", "selected"), FAST_SELECTION.items())
-def test_the_fast_selection_names_tests(module: str, selected: set[str]) -> None:
+def test_fast_selection_contains_only_existing_tests(module: str, selected: set[str]) -> None:
     text = (HERE / module).read_text()
     assert [name for name in sorted(selected) if not re.search(rf"\b{name}\b", text)] == []
 
 
-def test_the_documentation_counts_them(names: set[str], repository: Path) -> None:
+def test_documented_counts_match(names: set[str], repository: Path) -> None:
     text = (repository / "docs" / "compatibility.md").read_text()
     rows = re.findall(r"^\| (sig-\S+|all) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
     described, here = by_group(names), by_group(set(docstrings()))

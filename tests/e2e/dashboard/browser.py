@@ -34,7 +34,7 @@ _KEYS = {
     "ArrowUp": ("ArrowUp", 38, ""),
     "Space": ("Space", 32, " "),
 }
-"""Code, number and text of keys that are no letters."""
+"""Code, number and text of keys that are not letters."""
 
 
 def _character_key(character: str) -> tuple[str, int, str]:
@@ -167,7 +167,7 @@ class Browser:
 
 
 class Page:
-    """One tab."""
+    """A tab of the browser."""
 
     def __init__(self, browser: Browser, session: str, target: str, context: str) -> None:
         self._browser, self.session, self._target, self._context = browser, session, target, context
@@ -237,7 +237,7 @@ class Page:
         thrown = [event["exceptionDetails"]["text"] for event in self.events("Runtime.exceptionThrown")]
         entries = [event["entry"] for event in self.events("Log.entryAdded")]
         logged = [f"{entry['text']} {entry.get('url', '')}" for entry in entries if entry["level"] == "error"]
-        # A refusal is what the page is there to show: no session, no right, an invalid object, a conflict.
+        # The page shows client errors: no session, no permission, an invalid object, a conflict.
         return thrown + [text for text in logged if not re.search(rf"status of 4\d\d|{_INTERRUPTED}", text)]
 
     # -- a person ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Objects that tests of the page create, and what a person does in its editor."""
+"""Objects that tests of the page create, and steps in its editor."""
 
 from __future__ import annotations
 

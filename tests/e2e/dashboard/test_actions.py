@@ -1,4 +1,4 @@
-"""Create, edit, scale, break and delete objects through the page of the dashboard, and walk the tour."""
+"""Create, edit, scale and delete objects through the page of the dashboard, and complete the guided tour."""
 
 from __future__ import annotations
 
@@ -126,36 +126,36 @@ def test_tools_are_accessible_in_both_themes(
     }
     page = open_page(pod)
     page.evaluate(axe.read_text())
-    labels_by_kind: dict[str, list[str]] = {}
+    problems_by_view: dict[str, list[str]] = {}
     for path, condition in views.items():
-        show(page, path)
+        go_to(page, path)
         page.wait_for(condition)
-        labels_by_kind |= {f"{path} {theme}": problems for theme, problems in violations(page, "main").items()}
+        problems_by_view |= {f"{path} {theme}": problems for theme, problems in violations(page, "main").items()}
     for path, actions in dialogs.items():
-        show(page, path)
+        go_to(page, path)
         for action in actions:
             page.click(".actions button:not(:disabled)", action)
             page.wait_for("document.querySelector('dialog[open] .kubectl') && !document.querySelector('.loading')")
-            labels_by_kind |= {
+            problems_by_view |= {
                 f"{path} {action} {theme}": problems for theme, problems in violations(page, "dialog").items()
             }
             page.press("Escape")
             page.wait_for("!document.querySelector('dialog')")
-    assert labels_by_kind == {}
+    assert problems_by_view == {}
 
 
-def show(page: Page, path: str) -> None:
+def go_to(page: Page, path: str) -> None:
     page.evaluate(f"history.pushState(null, '', '/ui/{path}'), dispatchEvent(new PopStateEvent('popstate'))")
 
 
 def violations(page: Page, selector: str) -> dict[str, list[str]]:
-    """Return what axe finds below an element by theme; in the dark theme only contrasts can differ."""
-    labels_by_kind: dict[str, list[str]] = {}
+    """Return the violations that axe finds below an element, by theme; in the dark theme only contrasts can differ."""
+    problems_by_view: dict[str, list[str]] = {}
     for theme, rules in {"light": None, "dark": ["color-contrast"]}.items():
         page.prefer(color_scheme=theme, reduced_motion="reduce")
         options = {"resultTypes": ["violations"]} | ({"runOnly": rules} if rules else {})
         check = f"axe.run(document.querySelector({json.dumps(selector)}), {json.dumps(options)})"
         summary = "violations.map((item) => item.id + ': ' + item.nodes.slice(0, 3).map((node) => node.html).join(' '))"
         if problems := page.evaluate(f"{check}.then(({{violations}}) => {summary})"):
-            labels_by_kind[theme] = [str(problem) for problem in problems]
-    return labels_by_kind
+            problems_by_view[theme] = [str(problem) for problem in problems]
+    return problems_by_view

@@ -1,4 +1,5 @@
-"""`sampan dashboard` with a kubeconfig of two clusters: log in by its address, and switch between them."""
+"""`sampan dashboard` with a kubeconfig of two clusters: log in with the printed address, and switch between the
+clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that tries to be markup, in every field that views show: it stays text in a real browser."""
+"""Markup in object fields that the views show is rendered as text in a real browser."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def namespace(dashboard: Dashboard) -> Iterator[str]:
 
 
 def make_custom_kind(dashboard: Dashboard, namespace: str) -> None:
-    """A kind whose columns and values are markup."""
+    """Create a custom resource whose columns and values are markup."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     column = {"name": MARKUP, "type": "string", "jsonPath": ".spec.flag", "description": MARKUP}
     version = {
@@ -58,7 +58,7 @@ def make_custom_kind(dashboard: Dashboard, namespace: str) -> None:
 
 
 def make_network(dashboard: Dashboard, namespace: str) -> None:
-    """A pod with hostile images, commands and labels' neighbours, and a service and a policy around it."""
+    """Create a pod with markup in its image, commands, annotations and status, a service and a network policy."""
     labels = {"app": "web"}
     container = {
         "name": "main",
@@ -99,7 +99,7 @@ def make_node(dashboard: Dashboard) -> None:
 
 
 def write_as(dashboard: Dashboard, user: str, path: str, body: dict[str, Any]) -> None:
-    """Write as a user whose name is markup: the audit shows it."""
+    """Write as a user whose name is markup, which the audit view shows."""
     headers = {"Content-Type": "application/json", "Impersonate-User": user, "Impersonate-Group": "system:masters"}
     request = Request(method="POST", path=path, headers=headers, body=json.dumps(body).encode())
 
@@ -130,7 +130,7 @@ VIEWS = (
 )
 
 
-def test_markup_in_every_field_stays_text(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
+def test_markup_in_object_fields_is_shown_as_text(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
     page = open_page("c/sampan/overview")
     for path, text in VIEWS:
         page.open(f"{dashboard.url}/ui/{path % namespace if '%s' in path else path}")

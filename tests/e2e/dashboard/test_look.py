@@ -1,4 +1,4 @@
-"""Look into real containers through the page: logs, terminal, debug containers, files, charts."""
+"""Inspect real containers through the page: logs, terminal, debug containers, files, charts."""
 
 from __future__ import annotations
 

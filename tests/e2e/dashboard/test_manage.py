@@ -1,4 +1,4 @@
-"""Manage objects through the page: restart, roll back, drain, delete several, forms of all kinds, upload, undo."""
+"""Manage objects through the page: restart, roll back, drain, delete several objects, create by forms, upload, undo."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _revision(dashboard: Dashboard, path: str) -> str:
 
 
 def test_drain_with_progress(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
-    """A pod with an emptyDir needs a decision, a budget delays an eviction, and the page says so."""
+    """A pod with an emptyDir needs a confirmation, and an eviction that a disruption budget delays is shown."""
     scratch = [{"name": "scratch", "emptyDir": {}}]
     fixed = {"nodeSelector": {"kubernetes.io/hostname": "node-2"}, "terminationGracePeriodSeconds": 0}
     deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
@@ -125,7 +125,9 @@ def wait_for_pods(dashboard: Dashboard, namespace: str, app: str, count: int) ->
     wait_until(lambda: len(pods_of(dashboard, namespace, app)) == count)
 
 
-def test_delete_several_with_what_goes_with_them(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
+def test_scale_and_delete_several_deployments_with_their_dependents(
+    open_page: OpenPage, dashboard: Dashboard, namespace: str
+) -> None:
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     for name in ("pair-one", "pair-two"):
         dashboard.api("POST", path, deployment(name, 1))
@@ -166,7 +168,7 @@ FORMS: dict[str, dict[str, str]] = {
     "Ingress": {"[aria-label='Rules 1'] input[required]": "shop"},
     "PersistentVolumeClaim": {},
 }
-"""What the form of each kind needs beside the name."""
+"""The fields that the form of each kind needs in addition to the name."""
 
 
 def test_forms_create_all_kinds(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
@@ -187,7 +189,7 @@ def test_forms_create_all_kinds(open_page: OpenPage, dashboard: Dashboard, names
     assert secret["data"] == {"user": "YWRtaW4="}
 
 
-def test_server_messages_are_at_their_fields(open_page: OpenPage, namespace: str) -> None:
+def test_validation_errors_are_shown_at_their_fields(open_page: OpenPage, namespace: str) -> None:
     page = open_page(f"c/sampan/create/Deployment?namespace={namespace}")
     page.fill("form .form-fields input[required]", "shop")
     page.fill("input[placeholder=nginx]", "example/app:1")
@@ -269,7 +271,9 @@ def test_editor_completes_and_explains(open_page: OpenPage, namespace: str) -> N
     page.wait_for(f"{root}.querySelector('.cm-help')?.innerText.includes('REST resource')")
 
 
-def test_new_kinds_appear_and_can_be_created(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
+def test_new_custom_resources_appear_and_can_be_created(
+    open_page: OpenPage, dashboard: Dashboard, namespace: str
+) -> None:
     page = open_page("c/sampan/overview")
     page.wait_for("document.querySelector('.navigation section')")
     properties = {"spec": {"type": "object", "properties": {"size": {"type": "integer", "minimum": 1}}}}
@@ -301,8 +305,8 @@ def test_new_kinds_appear_and_can_be_created(open_page: OpenPage, dashboard: Das
     page.wait_for("![...document.querySelectorAll('.navigation a')].some((link) => link.innerText === 'Sail')")
 
 
-def test_the_editor_takes_no_room_until_it_has_loaded(open_page: OpenPage) -> None:
-    """A text area of the same height stands in its place, so that nothing moves when it appears."""
+def test_hidden_editor_takes_no_space(open_page: OpenPage) -> None:
+    """While the editor loads it is hidden behind a text area of the same height, so that the layout does not shift."""
     page = open_page("c/sampan/~v1~configmaps/default/kube-root-ca.crt/edit")
     page.wait_for(EDITOR)
     box = "document.querySelector('[data-editor]')"

@@ -1,4 +1,5 @@
-"""The page of the dashboard in a real browser: log-in, overview, lists, details, habits, and what must never happen."""
+"""The page of the dashboard in a real browser: log-in, overview, lists, details, shortcuts, permissions, hostile text,
+accessibility and performance."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ def test_lists_follow_changes_without_jumps(open_page: OpenPage, dashboard: Dash
     page = open_page(f"{PODS}?namespace={namespace}")
     page.wait_for("document.querySelectorAll('.table-body .name').length === 3")
     before = row_names(page)
-    page.press("j")  # a cursor holds the list
+    page.press("j")  # while a row is selected, the list does not move
     page.wait_for("document.querySelector('.table-row.cursor')")
     dashboard.api("POST", f"/api/v1/namespaces/{namespace}/pods", pod("a-first", labels={"tier": "new"}))
     page.wait_for("document.querySelector('.chip.new')?.innerText === '1 new'")
@@ -154,7 +155,7 @@ def wait_for_kind(dashboard: Dashboard) -> None:
     wait_until(is_established)
 
 
-def test_details(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
+def test_detail_tabs_of_a_pod(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
     name = web_pod(dashboard, namespace)
     page = open_page(f"{PODS}/{namespace}/{name}")
     page.wait_for_text("Ready: True")
@@ -175,12 +176,12 @@ def test_details(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> N
     page.wait_for_text("Scheduled")
 
 
-def test_an_object_that_does_not_exist(open_page: OpenPage, namespace: str) -> None:
+def test_missing_object_is_reported(open_page: OpenPage, namespace: str) -> None:
     page = open_page(f"{PODS}/{namespace}/missing")
     page.wait_for_text("Pod missing does not exist")
 
 
-def test_keyboard_and_palette(open_page: OpenPage, namespace: str) -> None:
+def test_keyboard_shortcuts_and_command_palette(open_page: OpenPage, namespace: str) -> None:
     page = open_page("c/sampan/overview")
     page.wait_for("document.querySelector('.navigation section')")
     page.press("?")
@@ -215,7 +216,7 @@ def test_theme_and_language(open_page: OpenPage) -> None:
     assert sum(map(int, re.findall(r"\d+", str(background)))) < 150
 
 
-def test_connects_again(dashboard: Dashboard, admin_token: str, namespace: str) -> None:
+def test_page_reconnects_after_a_lost_connection(dashboard: Dashboard, admin_token: str, namespace: str) -> None:
     page = dashboard.open(token=admin_token)
     script = """const Original = WebSocket; window.sockets = [];
     window.WebSocket = class extends Original { constructor(...words) { super(...words); sockets.push(this); } };"""
@@ -228,21 +229,21 @@ def test_connects_again(dashboard: Dashboard, admin_token: str, namespace: str) 
     page.close()
 
 
-def test_not_allowed_is_shown_with_the_reason(dashboard: Dashboard, namespace: str) -> None:
+def test_forbidden_list_is_shown_with_the_reason(dashboard: Dashboard, namespace: str) -> None:
     page = dashboard.open(f"{PODS}?namespace={namespace}", token=dashboard.token("nobody"))
     page.wait_for_text("Not allowed")
     page.wait_for_text('User "system:serviceaccount:default:nobody" cannot list resource "pods"')
     page.close()
 
 
-def test_overview_marks_what_is_not_allowed(dashboard: Dashboard) -> None:
+def test_overview_marks_forbidden_sections(dashboard: Dashboard) -> None:
     page = dashboard.open("c/sampan/overview", token=dashboard.token("stranger"))
     page.wait_for("document.querySelectorAll('.overview .card').length >= 3")
     page.wait_for_text("Not allowed: this part needs the right")
     page.close()
 
 
-def test_reader_cannot_act(dashboard: Dashboard, namespace: str) -> None:
+def test_actions_are_disabled_for_a_read_only_user(dashboard: Dashboard, namespace: str) -> None:
     page = dashboard.open(f"c/sampan/apps~v1~deployments/{namespace}/web", token=dashboard.token("reader", "view"))
     page.wait_for_text("Available: True")
     page.wait_for("document.querySelectorAll('.actions button').length > 0")
@@ -252,7 +253,7 @@ def test_reader_cannot_act(dashboard: Dashboard, namespace: str) -> None:
     page.close()
 
 
-def test_hostile_text_stays_text(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
+def test_hostile_text_is_not_rendered_as_markup(open_page: OpenPage, dashboard: Dashboard, namespace: str) -> None:
     hostile = {
         "metadata": {
             "name": "hostile",
@@ -304,10 +305,10 @@ def check_harmless(page: Page) -> None:
     assert page.evaluate("[...document.querySelectorAll('a')].every((link) => link.protocol === location.protocol)")
 
 
-def test_accessible_in_both_themes_at_every_width(
+def test_page_is_accessible_in_both_themes_at_every_width(
     open_page: OpenPage, dashboard: Dashboard, namespace: str, repository: Path
 ) -> None:
-    """axe finds nothing, and nothing is wider than the screen."""
+    """axe finds no violations, and the page is not wider than the screen."""
     axe = repository / AXE
     if not axe.exists():
         pytest.skip("axe-core is not installed: make dashboard")
@@ -371,7 +372,7 @@ def test_log_in_page_is_accessible(dashboard: Dashboard, repository: Path) -> No
     page.close()
 
 
-def test_first_load_is_small_and_from_here(open_page: OpenPage, dashboard: Dashboard, repository: Path) -> None:
+def test_first_load_is_small_and_same_origin(open_page: OpenPage, dashboard: Dashboard, repository: Path) -> None:
     page = open_page("c/sampan/overview")
     page.wait_for("document.querySelector('.overview h1')")
     urls = {event["request"]["url"] for event in page.events("Network.requestWillBeSent")}
@@ -389,7 +390,7 @@ def compressed_size(path: Path) -> int:
     return (compressed if compressed.exists() else path).stat().st_size
 
 
-def test_ten_thousand_rows_cost_as_much_as_fifty(open_page: OpenPage, dashboard: Dashboard) -> None:
+def test_list_of_10000_pods_renders_fewer_than_100_rows(open_page: OpenPage, dashboard: Dashboard) -> None:
     page = open_page("c/sampan/overview")
     page.send("Page.addScriptToEvaluateOnNewDocument", source=BUSY_LIST.read_text())
     page.open(f"{dashboard.url}/ui/{PODS}?namespace=big")
@@ -402,7 +403,8 @@ def test_ten_thousand_rows_cost_as_much_as_fifty(open_page: OpenPage, dashboard:
 
 
 def test_idle_page_warns_and_logs_out(dashboard: Dashboard, admin_token: str) -> None:
-    """The page is told shorter idle times than the server has: a warning comes a minute before the end."""
+    """The page gets shorter idle times than the server has; the warning appears a minute before the end of the
+    session."""
     page = dashboard.open(token=admin_token)
     shorten = """const send = window.fetch; window.fetch = async (url, options) => {
         const response = await send(url, options);

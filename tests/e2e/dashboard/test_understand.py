@@ -1,5 +1,5 @@
-"""The views that explain a cluster, in a real browser: overview, the birth of a pod, and what a person without rights
-and another site get to see."""
+"""The views that explain a cluster, in a real browser: overview and trace of a pod, and what a user without permissions
+and a cross-origin site can see."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET = "hidden-treasure"
 
 @pytest.fixture(scope="module")
 def namespace(dashboard: Dashboard) -> Iterator[str]:
-    """A namespace with a pod behind a service, and objects whose names are not for everybody."""
+    """A namespace with a pod behind a service, and a pod whose name must not be shown to everybody."""
     name = f"understand-{uuid.uuid4().hex[:6]}"
     dashboard.api("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     service = {"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}}
@@ -35,7 +35,7 @@ def namespace(dashboard: Dashboard) -> Iterator[str]:
     dashboard.api("DELETE", f"/api/v1/namespaces/{name}")
 
 
-def test_the_overview_has_store_runtime_and_network(open_page: OpenPage, namespace: str) -> None:
+def test_overview_shows_store_runtime_and_network(open_page: OpenPage, namespace: str) -> None:
     page = open_page("c/sampan/overview")
     page.wait_for("document.querySelectorAll('.overview .facts').length >= 4")
     for text in ("Size on disk", "Container runtime", "hollow", "Service addresses", "linux/"):
@@ -44,7 +44,7 @@ def test_the_overview_has_store_runtime_and_network(open_page: OpenPage, namespa
     page.wait_for_text(SECRET)
 
 
-def test_the_birth_of_a_pod(open_page: OpenPage, namespace: str) -> None:
+def test_trace_tab_shows_the_startup_steps_of_a_pod(open_page: OpenPage, namespace: str) -> None:
     page = open_page(f"c/sampan/~v1~pods/{namespace}/web/trace")
     for text in ("store the pod", "wait in the queue", "bind to the node", "add to EndpointSlice"):
         page.wait_for_text(text)
@@ -70,7 +70,7 @@ def test_the_birth_of_a_pod(open_page: OpenPage, namespace: str) -> None:
         (f"c/sampan/~v1~pods/%s/{SECRET}/schedule", "Not allowed"),
     ],
 )
-def test_a_person_without_rights_gets_an_explanation(
+def test_user_without_permission_sees_not_allowed_and_no_object_names(
     stranger: Page, dashboard: Dashboard, namespace: str, path: str, text: str
 ) -> None:
     stranger.open(f"{dashboard.url}/ui/{path % namespace if '%s' in path else path}")
@@ -129,7 +129,7 @@ def other_site(target: str) -> Iterator[str]:
             thread.join()
 
 
-def test_another_site_cannot_frame_read_or_change_anything(dashboard: Dashboard, admin_token: str) -> None:
+def test_cross_origin_site_cannot_frame_read_or_write(dashboard: Dashboard, admin_token: str) -> None:
     page = dashboard.open("c/sampan/overview", token=admin_token)
     assert page.evaluate("document.cookie") == ""
     with other_site(dashboard.url) as url:

@@ -1,4 +1,4 @@
-"""A cluster whose pods are an engine's, as people start it: `sampan up`, kubectl, `sampan down`."""
+"""A cluster whose pods run on containerd or Docker, managed by `sampan up`, kubectl and `sampan down`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PROGRAMS = {"cri": ("containerd", "runc", "ctr", "iptables", "nft"), "docker": 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site:
+class EngineCluster:
     runtime: str
     engine: Engine
     sampan: Sampan
@@ -51,8 +51,8 @@ class Site:
         argv = [word.format(socket=self.engine.socket) for word in _LIST[self.runtime]]
         return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout.split()
 
-    def left(self) -> list[str]:
-        """What there is on the machine of the node's network, and of its pods in the engine."""
+    def leftovers(self) -> list[str]:
+        """Return the links, nftables, files, mounts and containers of the cluster that are still on the machine."""
         bridge = bridge_for(str(self.sampan.directory() / "nodes" / "node-0"))
         links = [name for name in os.listdir("/sys/class/net") if name.startswith(bridge)]
         tables = [line for line in run_nft("list", "tables").decode().splitlines() if bridge in line]
@@ -66,8 +66,8 @@ def missing(runtime: str) -> str:
 
 
 @contextmanager
-def site(runtime: str, home: Path, *, has_docker_network: bool = False) -> Iterator[Site]:
-    """A cluster on a new engine. With `has_docker_network` Docker makes its own bridge and rules, too, for which the
+def engine_cluster(runtime: str, home: Path, *, has_docker_network: bool = False) -> Iterator[EngineCluster]:
+    """Yield a cluster on a new engine. With `has_docker_network` Docker creates its own bridge and rules, for which the
     caller must be in a network namespace of its own."""
     if why := missing(runtime):
         pytest.skip(why)
@@ -79,7 +79,7 @@ def site(runtime: str, home: Path, *, has_docker_network: bool = False) -> Itera
     config = sampan.directory() / "admin.kubeconfig"
     with factories[runtime]() as engine:
         archive = docker_archive(home / "loaded.tar", engines.busybox_image("loaded"), LOADED)
-        site = Site(
+        cluster = EngineCluster(
             runtime=runtime,
             engine=engine,
             sampan=sampan,
@@ -88,7 +88,7 @@ def site(runtime: str, home: Path, *, has_docker_network: bool = False) -> Itera
         )
         sampan("image", "load", str(archive))
         try:
-            yield site
+            yield cluster
         finally:
             sampan.run("down")
 
@@ -99,9 +99,9 @@ def pod(name: str, image: str, command: Sequence[str], **spec: Any) -> dict[str,
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": whole}
 
 
-def fetched(address: str) -> str:
+def fetch(address: str) -> str:
     with urllib.request.urlopen(f"http://{address}/", timeout=10) as response:
         return str(response.read().decode())
 
 
-__all__ = ["HOST", "LOADED", "Site", "fetched", "missing", "pod", "site"]
+__all__ = ["HOST", "LOADED", "EngineCluster", "engine_cluster", "fetch", "missing", "pod"]

@@ -20,13 +20,13 @@ import pytest
 
 from sampan.machinery.linux.network_namespace import enter_network, in_network
 from sampan.network.nft import run_nft
-from tests.e2e.engines.engine_cluster import HOST, Site, fetched, pod, site
+from tests.e2e.engines.engine_cluster import HOST, EngineCluster, engine_cluster, fetch, pod
 from tests.eventually import wait_until
 from tests.network.pods.lab import NODE_IP, Lab, needs_network
 
 pytestmark = needs_network
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _PORT, _NODE_PORT = 8080, 30985
 _SERVER = f"""
 import http.server
@@ -48,8 +48,8 @@ _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 class EngineNode:
     """A node whose pods an engine runs, with a server `web` behind a service and a pod `client`."""
 
-    def __init__(self, engine: Site, lab: Lab) -> None:
-        self.site, self.lab, self.kubectl = engine, lab, engine.kubectl
+    def __init__(self, engine: EngineCluster, lab: Lab) -> None:
+        self.engine_cluster, self.lab, self.kubectl = engine, lab, engine.kubectl
 
     def apply(self, *objects: dict[str, Any]) -> None:
         self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
@@ -118,7 +118,7 @@ def _network_state() -> list[str]:
 @pytest.fixture(scope="module", params=["cri", "docker"])
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineNode]:
     home, namespaces = tmp_path_factory.mktemp(request.param), tmp_path_factory.mktemp("namespaces")
-    with _own_network(namespaces) as lab, site(request.param, home, has_docker_network=True) as engine:
+    with _own_network(namespaces) as lab, engine_cluster(request.param, home, has_docker_network=True) as engine:
         subprocess.run(["iptables", "-P", "FORWARD", "DROP"], check=True)
         before = _network_state()
         engine.up()
@@ -129,12 +129,12 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         node.run_pods(_server("web"), _client("client"))
         yield node
         engine.sampan("down")
-        assert engine.left() == []
+        assert engine.leftovers() == []
         assert _network_state() == before
 
 
 def _wait_for(value: Callable[[], str], expected: str) -> None:
-    wait_until(lambda: value() == expected, timeout_s=_PATIENCE_S, poll_s=0.1, describe=value)
+    wait_until(lambda: value() == expected, timeout_s=_TIMEOUT_S, poll_s=0.1, describe=value)
 
 
 def test_pods_reach_a_service_by_address_and_by_name(node: EngineNode) -> None:
@@ -151,14 +151,14 @@ def test_a_pod_reaches_the_api_server_by_name(node: EngineNode) -> None:
     assert json.loads(response)["kind"] == "APIVersions"
 
 
-def test_node_ports_answer_outside_and_on_the_node(node: EngineNode) -> None:
-    assert in_network(node.lab.outside, lambda: fetched(f"{NODE_IP}:{_NODE_PORT}"))
-    assert fetched(f"{NODE_IP}:{_NODE_PORT}")
-    assert fetched(f"127.0.0.1:{_NODE_PORT}")
+def test_node_ports_are_reachable_from_outside_and_from_the_node(node: EngineNode) -> None:
+    assert in_network(node.lab.outside, lambda: fetch(f"{NODE_IP}:{_NODE_PORT}"))
+    assert fetch(f"{NODE_IP}:{_NODE_PORT}")
+    assert fetch(f"127.0.0.1:{_NODE_PORT}")
     assert node.curl("client", f"{NODE_IP}:{_NODE_PORT}")
 
 
-def test_network_policies_decide_who_reaches_a_pod(node: EngineNode) -> None:
+def test_ingress_network_policy_limits_the_clients_of_a_pod(node: EngineNode) -> None:
     address = f"{node.pod_ip('web')}:{_PORT}"
     node.run_pods(_client("friend"))
     friend, client = node.pod_ip("friend"), node.pod_ip("client")
@@ -168,14 +168,14 @@ def test_network_policies_decide_who_reaches_a_pod(node: EngineNode) -> None:
         assert node.curl("client", "web") == ""
         assert node.curl("friend", address) == friend
         assert node.curl("friend", "web") == friend
-        assert fetched(address)  # the kubelet's probes come from the node
+        assert fetch(address)  # the kubelet's probes come from the node
     finally:
         node.kubectl("delete", "networkpolicy", "ingress")
     _wait_for(lambda: node.curl("client", address), client)
 
 
-def test_a_policy_is_in_effect_with_the_first_packet_of_a_pod(node: EngineNode) -> None:
-    """The first thing that the container does is to connect."""
+def test_egress_network_policy_applies_to_the_first_packet_of_a_pod(node: EngineNode) -> None:
+    """The container connects as soon as it starts."""
     policy = _policy("no-egress", policyTypes=["Egress"])
     policy["spec"]["podSelector"] = {"matchLabels": {"app": "eager"}}
     node.apply(policy)
@@ -187,7 +187,7 @@ def test_a_policy_is_in_effect_with_the_first_packet_of_a_pod(node: EngineNode) 
         node.kubectl("delete", "networkpolicy", "no-egress")
 
 
-def test_network_policies_decide_whom_a_pod_reaches(node: EngineNode) -> None:
+def test_egress_network_policy_limits_the_destinations_of_a_pod(node: EngineNode) -> None:
     address = f"{node.pod_ip('web')}:{_PORT}"
     policy = _policy("egress", policyTypes=["Egress"], egress=[{"ports": [{"port": 53, "protocol": "UDP"}]}])
     policy["spec"]["podSelector"] = {"matchLabels": {"app": "captive"}}
@@ -201,7 +201,7 @@ def test_network_policies_decide_whom_a_pod_reaches(node: EngineNode) -> None:
     _wait_for(lambda: node.curl("captive", address), node.pod_ip("captive"))
 
 
-def test_a_pod_has_the_resolver_of_its_dns_policy(node: EngineNode) -> None:
+def test_resolv_conf_follows_the_dns_policy_of_the_pod(node: EngineNode) -> None:
     own = {"nameservers": ["192.0.2.53"], "searches": ["example.org"], "options": [{"name": "ndots", "value": "2"}]}
     node.run_pods(
         _client("dns-first", dnsConfig=own),
@@ -236,7 +236,7 @@ def _resolver(node: EngineNode, name: str) -> dict[str, list[str]]:
     return resolver
 
 
-def test_a_pod_has_its_names_in_the_hosts_file(node: EngineNode) -> None:
+def test_host_aliases_hostname_and_subdomain_resolve(node: EngineNode) -> None:
     aliases = [{"ip": "192.0.2.77", "hostnames": ["alias.example", "other.example"]}]
     named = {"hostname": "first", "subdomain": "group"}
     headless = {"clusterIP": "None", "selector": {"app": "named"}, "ports": [{"port": _PORT}]}
@@ -280,7 +280,7 @@ def test_bandwidth_annotations_limit_a_pod(node: EngineNode) -> None:
     node.run_pods(slow)
     queues = json.loads(subprocess.run(["tc", "-j", "qdisc", "show"], check=True, capture_output=True).stdout)
     assert [queue["options"]["rate"] for queue in queues if queue["kind"] == "tbf"] == [500_000, 500_000]
-    if node.site.runtime == "cri":
+    if node.engine_cluster.runtime == "cri":
         return  # containerd lets the bandwidth plug-in pass bursts of 512 MiB
     upload = "head -c 1000000 /dev/zero | curl -s -m 60 -o /dev/null -w '%{time_total}' --data-binary @- http://"
     assert float(node.shell("client", f"{upload}{node.pod_ip('slow')}:{_PORT}/")) > 1

@@ -1,5 +1,5 @@
-"""Pods on real containerd and real Docker, by `sampan up`: they run, are reached and looked into, outlive the kubelet,
-and leave nothing."""
+"""Pods on real containerd and real Docker, with `sampan up`: they run, are reachable, survive a restart of the kubelet,
+and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.engines.engine_cluster import HOST, LOADED, Site, fetched, missing, pod, site
+from tests.e2e.engines.engine_cluster import HOST, LOADED, EngineCluster, engine_cluster, fetch, missing, pod
 from tests.eventually import wait_until
 from tests.ports import free_port
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _SERVES = "while true; do printf 'HTTP/1.0 200 OK\\r\\n\\r\\nhello' | nc -l -p 80; done"
 _SAYS = "cat /data/first; env | grep ^DB_SERVICE_PORT; exec sleep 1000000"
 
 
 @pytest.mark.parametrize("runtime", ["cri", "docker"])
-def test_pods_on_an_engine(runtime: str, tmp_path: Path) -> None:
+def test_pods_run_are_reachable_and_survive_a_kubelet_restart(runtime: str, tmp_path: Path) -> None:
     if why := missing(runtime):
         pytest.skip(why)
-    with site(runtime, tmp_path) as cluster:
+    with engine_cluster(runtime, tmp_path) as cluster:
         cluster.up()
         _run_pods(cluster)
-        _reach(cluster)
-        _look_in(cluster)
-        _ask_for_handlers(cluster)
+        _check_reachability(cluster)
+        _check_logs_exec_and_port_forward(cluster)
+        _check_runtime_handlers(cluster)
         before = _containers(cluster)
         cluster.kill()
         cluster.up()
@@ -36,37 +36,37 @@ def test_pods_on_an_engine(runtime: str, tmp_path: Path) -> None:
         assert _containers(cluster) == before
         assert cluster.kubectl("exec", "client", "--", "echo", "still here") == "still here\n"
         cluster.sampan("down")
-        assert cluster.left() == []
+        assert cluster.leftovers() == []
 
 
-def test_an_engine_of_cri_serves_one_node(tmp_path: Path) -> None:
+def test_cri_endpoint_with_two_nodes_is_rejected(tmp_path: Path) -> None:
     if why := missing("cri"):
         pytest.skip(why)
-    with site("cri", tmp_path) as cluster:
+    with engine_cluster("cri", tmp_path) as cluster:
         endpoint = f"unix://{cluster.engine.socket}"
         output = cluster.sampan.fails("up", "--detach", "--nodes", "2", "--container-runtime-endpoint", endpoint)
         assert "can serve only one node" in output
 
 
 @pytest.mark.parametrize("runtime", ["cri", "docker"])
-def test_what_a_killed_cluster_left_is_ended(runtime: str, tmp_path: Path) -> None:
+def test_down_removes_the_containers_of_a_killed_cluster(runtime: str, tmp_path: Path) -> None:
     if why := missing(runtime):
         pytest.skip(why)
-    with site(runtime, tmp_path) as cluster:
+    with engine_cluster(runtime, tmp_path) as cluster:
         cluster.up()
         _apply(cluster, pod("left", HOST, ["sleep", "1000000"]))
         cluster.kubectl("wait", "--for=condition=Ready", "pod/left", "--timeout=60s")
         assert cluster.containers()
         cluster.kill()
         assert "node-0" in cluster.sampan("down")
-        assert cluster.left() == []
+        assert cluster.leftovers() == []
 
 
-def _apply(cluster: Site, *objects: dict[str, Any]) -> None:
+def _apply(cluster: EngineCluster, *objects: dict[str, Any]) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
 
-def _run_pods(cluster: Site) -> None:
+def _run_pods(cluster: EngineCluster) -> None:
     service = {"selector": {"app": "web"}, "ports": [{"port": 5432}]}
     ports = {"ports": [{"containerPort": 80, "hostPort": cluster.host_port}]}
     data = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
@@ -81,28 +81,28 @@ def _run_pods(cluster: Site) -> None:
     cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
 
 
-def _reach(cluster: Site) -> None:
-    """The node and other pods reach a pod by its address, everybody by the node's port."""
+def _check_reachability(cluster: EngineCluster) -> None:
+    """The node and other pods reach a pod by its address; the host port is open on the node address and loopback."""
     address = cluster.kubectl.jsonpath("get", "pod", "web", "{.status.podIP}")
     node = cluster.kubectl.jsonpath("get", "node", "node-0", "{.status.addresses[0].address}")
     own = cluster.kubectl.jsonpath("get", "node", "node-0", "{.spec.podCIDR}")
     assert ip_address(address) in ip_network(own)
     asks = f"import urllib.request; print(urllib.request.urlopen('http://{address}/', timeout=10).read().decode())"
     for ask in (
-        lambda: fetched(address),
-        lambda: fetched(f"{node}:{cluster.host_port}"),
-        lambda: fetched(f"127.0.0.1:{cluster.host_port}"),
+        lambda: fetch(address),
+        lambda: fetch(f"{node}:{cluster.host_port}"),
+        lambda: fetch(f"127.0.0.1:{cluster.host_port}"),
         lambda: cluster.kubectl("exec", "client", "-c", "main", "--", "python3", "-c", asks).strip(),
     ):
         assert _reply(ask) == "hello"
 
 
 def _reply(ask: Any) -> str:
-    """The server takes one at a time, and may be between two."""
-    return wait_until(lambda: str(ask()), timeout_s=_PATIENCE_S, poll_s=0.1, ignore=(OSError, AssertionError))
+    """Retry, since the server handles one connection at a time."""
+    return wait_until(lambda: str(ask()), timeout_s=_TIMEOUT_S, poll_s=0.1, ignore=(OSError, AssertionError))
 
 
-def _look_in(cluster: Site) -> None:
+def _check_logs_exec_and_port_forward(cluster: EngineCluster) -> None:
     kubectl = cluster.kubectl
     assert kubectl("logs", "client", "-c", "main").split() == ["first", "DB_SERVICE_PORT=5432"]
     assert kubectl("exec", "-i", "client", "-c", "main", "--", "cat", stdin="by stdin") == "by stdin"
@@ -111,12 +111,12 @@ def _look_in(cluster: Site) -> None:
     assert kubectl("exec", "web", "--", "sh", "-c", "echo $FROM") == "loaded\n"
     port = free_port()
     with kubectl.running("port-forward", "pod/web", f"{port}:80"):
-        assert _reply(lambda: fetched(f"127.0.0.1:{port}")) == "hello"
+        assert _reply(lambda: fetch(f"127.0.0.1:{port}")) == "hello"
     assert "client" in kubectl("top", "pods", "--no-headers")
 
 
-def _ask_for_handlers(cluster: Site) -> None:
-    """One that there is, and one that there is not."""
+def _check_runtime_handlers(cluster: EngineCluster) -> None:
+    """A known runtime handler starts the pod; an unknown handler is reported as an event."""
     runtime_class = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass"}
     _apply(
         cluster,
@@ -130,11 +130,11 @@ def _ask_for_handlers(cluster: Site) -> None:
     cluster.kubectl("delete", "pod", "by-nothing", "by-class")
 
 
-def _check_sandbox_events(cluster: Site) -> None:
+def _check_sandbox_events(cluster: EngineCluster) -> None:
     output = cluster.kubectl("get", "events", "--field-selector", "involvedObject.name=by-nothing")
     assert "FailedCreatePodSandBox" in output
     assert 'no runtime for "nothing" is configured' in output
 
 
-def _containers(cluster: Site) -> str:
+def _containers(cluster: EngineCluster) -> str:
     return cluster.kubectl.jsonpath("get", "pods", "{.items[*].status.containerStatuses[*].containerID}")

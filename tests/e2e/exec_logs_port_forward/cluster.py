@@ -1,5 +1,5 @@
-"""An API server and one node in a thread of this process: real ports, real certificates, containers that are plain
-processes. What is done with it from outside goes the whole way."""
+"""An API server and one node in a thread of this process, with real ports and certificates. Containers are plain
+processes, and clients connect over TLS."""
 
 import asyncio
 import threading
@@ -39,16 +39,17 @@ from sampan.machinery.http.delegation import Delegation
 from sampan.storage.memory import MemoryBackend
 from tests.kubelet.server.process_node import PlainNode, plain_node
 
-TOKEN, WEAK_TOKEN = "admin-token", "weak-token"
+TOKEN, UNPRIVILEGED_TOKEN = "admin-token", "unprivileged-token"
 _USERS = {
     TOKEN: UserInfo("admin", groups=(MASTERS, AUTHENTICATED)),
-    WEAK_TOKEN: UserInfo("weak", groups=(AUTHENTICATED,)),
+    UNPRIVILEGED_TOKEN: UserInfo("unprivileged", groups=(AUTHENTICATED,)),
 }
 ADDRESS = own_address()
 
 
-class LookedInto:
-    """`do` runs something in the cluster's own loop."""
+class StreamingCluster:
+    """A cluster for tests of exec, logs, attach, port-forward and proxies. `run` runs a coroutine in the event loop of
+    the cluster."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
@@ -73,7 +74,7 @@ class LookedInto:
             self.loop.call_soon_threadsafe(self._over.set)
             self._thread.join(60)
 
-    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
     def _run(self) -> None:
@@ -114,10 +115,10 @@ class LookedInto:
             context = tls_context(tls.certificate, tls.key, tls.client_ca)
             async with listen(kubelet.handle, host="0.0.0.0", port=0, tls=context) as self.kubelet_port:
                 await self._populate()
-                await asyncio.to_thread(int)  # its thread is the cluster's, not that of the first test to need one
+                await asyncio.to_thread(int)  # start a worker thread now, not in the first test that needs one
                 self._ready.set()
                 await self._over.wait()
-        for _ in range(20):  # connections that were broken off are closed by and by
+        for _ in range(20):  # let the loop close aborted connections
             await asyncio.sleep(0)
 
     async def _populate(self) -> None:
@@ -128,7 +129,7 @@ class LookedInto:
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
         await self.client.of(ServiceAccount).create(account)
 
-    # -- what tests do -----------------------------------------------------------------------------------------------
+    # -- operations of tests -------------------------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
@@ -149,9 +150,9 @@ class LookedInto:
         return path
 
     def pod(self, name: str, *command: str, runs: bool = True, **more: Any) -> Pod:
-        """A pod on the node, and its processes."""
+        """Create a pod on the node and start its processes."""
         container = Container(name="main", image="plain", command=list(command), **more)
-        pod: Pod = self.do(self._pod(name, container, runs))
+        pod: Pod = self.run(self._pod(name, container, runs))
         return pod
 
     async def _pod(self, name: str, container: Container, runs: bool) -> Pod:
@@ -169,7 +170,7 @@ class LookedInto:
         return await self.publish(mine)
 
     async def publish(self, pod: Pod) -> Pod:
-        """What the node knows of the pod becomes its status."""
+        """Write the status that the node has for the pod."""
         present = await self.client.of(Pod).get(pod.metadata.name, pod.metadata.namespace)
         status = pod.status
         status.podIP, status.podIPs[0].ip = ADDRESS, ADDRESS
@@ -178,8 +179,8 @@ class LookedInto:
 
 
 @contextmanager
-def looked_into(directory: Path) -> Iterator[LookedInto]:
-    cluster = LookedInto(directory)
+def streaming_cluster(directory: Path) -> Iterator[StreamingCluster]:
+    cluster = StreamingCluster(directory)
     cluster.start()
     try:
         yield cluster

@@ -1,4 +1,4 @@
-"""One cluster for all tests of looking in; each makes pods of its own."""
+"""One cluster for each module of tests of exec, logs, attach and port-forward; each test creates its own pods."""
 
 import glob
 import itertools
@@ -8,24 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.exec_logs_port_forward.cluster import LookedInto, looked_into
+from tests.e2e.exec_logs_port_forward.cluster import StreamingCluster, streaming_cluster
 from tests.e2e.kubectl.command import Kubectl, find
 
 
 def _programs() -> list[str]:
-    """Every kubectl there is: old ones speak SPDY, newer ones WebSocket. SAMPAN_KUBECTLS adds some (a glob)."""
+    """Return every kubectl of this machine: old versions use SPDY, newer ones WebSocket. SAMPAN_KUBECTLS adds more (a
+    glob)."""
     more = sorted(glob.glob(os.environ.get("SAMPAN_KUBECTLS", "")))
     return [program for program in (find(), *more) if program]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LookedInto]:
-    with looked_into(tmp_path_factory.mktemp("looked")) as cluster_:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamingCluster]:
+    with streaming_cluster(tmp_path_factory.mktemp("streaming")) as cluster_:
         yield cluster_
 
 
 @pytest.fixture(params=_programs() or ["none"])
-def kubectl_of(request: pytest.FixtureRequest, cluster: LookedInto, tmp_path: Path) -> Kubectl:
+def real_kubectl(request: pytest.FixtureRequest, cluster: StreamingCluster, tmp_path: Path) -> Kubectl:
     if request.param == "none":
         pytest.skip("there is no kubectl here")
     return Kubectl(program=request.param, kubeconfig=cluster.kubeconfig(), home=tmp_path)
@@ -36,5 +37,5 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def name() -> str:
-    """The name of a pod that no other test of this process has."""
+    """A pod name that no other test of this process uses."""
     return f"pod-{next(_numbers)}"

@@ -1,4 +1,4 @@
-"""A web server that pods and clients of port-forward talk to."""
+"""A web server as the target of port-forward."""
 
 import threading
 from collections.abc import Iterator

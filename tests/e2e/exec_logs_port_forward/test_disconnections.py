@@ -1,64 +1,68 @@
-"""Clients that go without a word, and a server that goes while they are there."""
+"""Clients that disconnect without notice, and a server that stops while streams are open."""
 
 import os
 import time
 from pathlib import Path
 
-from tests.e2e.exec_logs_port_forward.cluster import LookedInto, looked_into
+from tests.e2e.exec_logs_port_forward.cluster import StreamingCluster, streaming_cluster
 from tests.e2e.kubectl.command import Kubectl
 from tests.eventually import wait_until
 
 
-def _execs(cluster: LookedInto) -> list[str]:
-    """Commands that still run on the node."""
-    processes = cluster.do(cluster.node.runtime.monitor.list())
+def _execs(cluster: StreamingCluster) -> list[str]:
+    """Return the ids of the exec commands that still run on the node."""
+    processes = cluster.run(cluster.node.runtime.monitor.list())
     return [process["id"] for process in processes if process["id"].startswith("exec-") and process["code"] is None]
 
 
 def _log_watches() -> int:
-    """Logs that the kubelet, which is in this process, still follows."""
+    """Return the number of logs that the kubelet, which runs in this process, still follows."""
     return sum("inotify" in _target(name) for name in os.listdir("/proc/self/fd"))
 
 
 def _target(name: str) -> str:
     try:
         return os.readlink(f"/proc/self/fd/{name}")
-    except FileNotFoundError:  # closed meanwhile
+    except FileNotFoundError:  # closed since it was listed
         return ""
 
 
-def _until_gone(cluster: LookedInto) -> None:
+def _wait_until_no_streams(cluster: StreamingCluster) -> None:
     wait_until(lambda: not _execs(cluster) and not _log_watches(), describe=lambda: (_execs(cluster), _log_watches()))
 
 
-def test_a_command_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
+def test_exec_command_is_killed_when_the_client_disconnects(
+    cluster: StreamingCluster, real_kubectl: Kubectl, name: str
+) -> None:
     cluster.pod(name, "sleep", "1000")
-    with kubectl_of.running("exec", name, "--", "sh", "-c", "echo begun; sleep 1000") as process:
+    with real_kubectl.running("exec", name, "--", "sh", "-c", "echo begun; sleep 1000") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         assert _execs(cluster)
-    _until_gone(cluster)
+    _wait_until_no_streams(cluster)
 
 
-def test_following_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
+def test_log_following_stops_when_the_client_disconnects(
+    cluster: StreamingCluster, real_kubectl: Kubectl, name: str
+) -> None:
     cluster.pod(name, "sh", "-c", "echo begun; sleep 1000")
-    with kubectl_of.running("logs", "-f", name) as process:
+    with real_kubectl.running("logs", "-f", name) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         assert _log_watches() == 1
-    _until_gone(cluster)
+    _wait_until_no_streams(cluster)
 
 
-def test_a_server_that_goes_does_not_wait_for_streams(tmp_path: Path, kubectl_of: Kubectl) -> None:
-    """Less than the grace that a request is given; on a busy machine one time of several will do."""
-    assert any(_end_with_streams_s(tmp_path / str(number), kubectl_of) < 5 for number in range(5))
+def test_server_shutdown_does_not_wait_for_open_streams(tmp_path: Path, real_kubectl: Kubectl) -> None:
+    """The shutdown is faster than the grace period of requests; on a busy machine, one of five attempts suffices."""
+    assert any(_shutdown_with_streams_s(tmp_path / str(number), real_kubectl) < 5 for number in range(5))
 
 
-def _end_with_streams_s(directory: Path, kubectl_of: Kubectl) -> float:
+def _shutdown_with_streams_s(directory: Path, real_kubectl: Kubectl) -> float:
     directory.mkdir()
-    with looked_into(directory / "own") as own:
+    with streaming_cluster(directory / "own") as own:
         own.pod("p", "sh", "-c", "echo begun; sleep 1000")
-        kubectl = Kubectl(program=kubectl_of._program, kubeconfig=own.kubeconfig(), home=directory)
+        kubectl = Kubectl(program=real_kubectl._program, kubeconfig=own.kubeconfig(), home=directory)
         with (
             kubectl.running("logs", "-f", "p") as follower,
             kubectl.running("exec", "p", "--", "sh", "-c", "echo begun; sleep 1000") as running,

@@ -1,4 +1,4 @@
-"""Nodes, pods and services through the API server, asked by plain HTTP clients."""
+"""Proxies to nodes, pods and services through the API server, with plain HTTP clients."""
 
 import asyncio
 import io
@@ -26,7 +26,7 @@ from sampan.api.types.core_v1 import (
     ServiceSpec,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
-from tests.e2e.exec_logs_port_forward.cluster import ADDRESS, TOKEN, LookedInto
+from tests.e2e.exec_logs_port_forward.cluster import ADDRESS, TOKEN, StreamingCluster
 
 pytestmark = pytest.mark.skipif(ADDRESS.startswith("127."), reason="this machine has no address but its own")
 
@@ -39,8 +39,8 @@ HOSTILE = {
 }
 
 
-class _Mirror(BaseHTTPRequestHandler):
-    """Tells what it was asked."""
+class _EchoHandler(BaseHTTPRequestHandler):
+    """Responds with a description of the request."""
 
     protocol_version = "HTTP/1.1"
 
@@ -79,9 +79,9 @@ class _Mirror(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def _mirror(pki: Path | None = None) -> Iterator[int]:
-    """With certificates from there, if it speaks TLS."""
-    server = ThreadingHTTPServer(("0.0.0.0", 0), _Mirror)
+def _echo_server(pki: Path | None = None) -> Iterator[int]:
+    """Run the echo server, with TLS if a directory of certificates is given, and yield its port."""
+    server = ThreadingHTTPServer(("0.0.0.0", 0), _EchoHandler)
     server.daemon_threads = True
     if pki is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -98,15 +98,15 @@ def _mirror(pki: Path | None = None) -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def mirror(cluster: LookedInto) -> Iterator[int]:
-    """A pod and a service in front of it."""
-    with _mirror() as port:
+def mirror(cluster: StreamingCluster) -> Iterator[int]:
+    """The port of the echo server, with a pod and a service for it."""
+    with _echo_server() as port:
         cluster.pod("mirror", "sleep", "1000", ports=[ContainerPort(containerPort=port)])
         meta = ObjectMeta(name="mirror", namespace="default")
         spec = ServiceSpec(ports=[ServicePort(name="web", port=80)])
-        cluster.do(cluster.client.of(Service).create(Service(metadata=meta, spec=spec)))
+        cluster.run(cluster.client.of(Service).create(Service(metadata=meta, spec=spec)))
         subset = EndpointSubset(addresses=[EndpointAddress(ip=ADDRESS)], ports=[EndpointPort(name="web", port=port)])
-        cluster.do(cluster.client.of(Endpoints).create(Endpoints(metadata=meta, subsets=[subset])))
+        cluster.run(cluster.client.of(Endpoints).create(Endpoints(metadata=meta, subsets=[subset])))
         yield port
 
 
@@ -119,7 +119,7 @@ class _Reply:
         return json.loads(self.body)
 
 
-def _ask(cluster: LookedInto, path: str, method: str = "GET", **more: Any) -> _Reply:
+def _request(cluster: StreamingCluster, path: str, method: str = "GET", **more: Any) -> _Reply:
     async def main() -> _Reply:
         context = ssl.create_default_context(cafile=str(cluster.directory / "pki" / "ca.crt"))
         headers = {"Authorization": f"Bearer {TOKEN}", **more.pop("headers", {})}
@@ -135,7 +135,7 @@ def _ask(cluster: LookedInto, path: str, method: str = "GET", **more: Any) -> _R
             ) as response,
         ):
             reply = _Reply(response.status, response.headers, await response.read())
-        await _settled()
+        await _wait_for_closed_connections()
         return reply
 
     return asyncio.run(main())
@@ -159,10 +159,10 @@ _CLASSIC = "/api/v1/proxy/namespaces/default"
         "/api/v1/proxy/nodes/http:plain:PORT",
     ],
 )
-def test_every_method_path_query_and_body(cluster: LookedInto, mirror: int, base: str) -> None:
+def test_proxy_forwards_method_path_query_and_body(cluster: StreamingCluster, mirror: int, base: str) -> None:
     base = base.replace("PORT", str(mirror))
     for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
-        reply = _ask(cluster, f"{base}/a//b%20c/?x=1&y=%2F", method, data=b"body" if method != "GET" else None)
+        reply = _request(cluster, f"{base}/a//b%20c/?x=1&y=%2F", method, data=b"body" if method != "GET" else None)
         description = reply.json
         assert (reply.status, description["method"], description["path"]) == (200, method, "/a//b%20c/?x=1&y=%2F")
         assert description["body"] == ("body" if method != "GET" else "")
@@ -170,74 +170,76 @@ def test_every_method_path_query_and_body(cluster: LookedInto, mirror: int, base
         assert description["headers"]["X-Forwarded-For"] == "127.0.0.1"
         assert description["headers"]["X-Forwarded-Uri"].startswith(base)
         assert "Access-Control-Allow-Origin" not in reply.headers
-    assert _ask(cluster, f"{base}/", "HEAD").status == 200
-    assert (lambda reply: (reply.status, reply.headers["Location"]))(_ask(cluster, f"{base}?q=1")) == (
+    assert _request(cluster, f"{base}/", "HEAD").status == 200
+    assert (lambda reply: (reply.status, reply.headers["Location"]))(_request(cluster, f"{base}?q=1")) == (
         301,
         f"{base}/?q=1",
     )
-    assert _ask(cluster, f"{base}/redirect").headers["Location"] == f"{base}/elsewhere"
-    assert _ask(cluster, f"{base}/page").body == f'<a href="{base}/link">x</a>'.encode()
+    assert _request(cluster, f"{base}/redirect").headers["Location"] == f"{base}/elsewhere"
+    assert _request(cluster, f"{base}/page").body == f'<a href="{base}/link">x</a>'.encode()
 
 
-def test_pods_that_speak_tls(cluster: LookedInto, mirror: int) -> None:
-    with _mirror(cluster.directory / "pki") as port:
-        reply = _ask(cluster, f"{_PODS}/https:mirror:{port}/proxy/x", "POST", data=b"body")
+def test_proxy_to_a_pod_over_https(cluster: StreamingCluster, mirror: int) -> None:
+    with _echo_server(cluster.directory / "pki") as port:
+        reply = _request(cluster, f"{_PODS}/https:mirror:{port}/proxy/x", "POST", data=b"body")
         assert (reply.status, reply.json["path"], reply.json["body"]) == (200, "/x", "body")
-        assert _ask(cluster, f"{_PODS}/mirror:{port}/proxy/x").status == 503
+        assert _request(cluster, f"{_PODS}/mirror:{port}/proxy/x").status == 503
 
 
-def test_bodies_larger_than_the_server_takes_itself(cluster: LookedInto, mirror: int) -> None:
+def test_proxy_forwards_bodies_above_the_api_request_limit(cluster: StreamingCluster, mirror: int) -> None:
     body = b"x" * (8 << 20)
-    assert len(_ask(cluster, f"{_PODS}/mirror/proxy/", "POST", data=io.BytesIO(body)).json["body"]) == len(body)
+    assert len(_request(cluster, f"{_PODS}/mirror/proxy/", "POST", data=io.BytesIO(body)).json["body"]) == len(body)
 
 
-def test_what_cannot_be_reached(cluster: LookedInto, mirror: int) -> None:
-    reply = _ask(cluster, f"{_PODS}/mirror:1/proxy/")
+def test_unreachable_proxy_targets_return_errors(cluster: StreamingCluster, mirror: int) -> None:
+    reply = _request(cluster, f"{_PODS}/mirror:1/proxy/")
     assert (reply.status, reply.json["message"]) == (
         503,
         f"error trying to reach service: dial tcp {ADDRESS}:1: connect: connection refused",
     )
-    reply = _ask(cluster, f"{_SERVICES}/mirror:81/proxy/")
+    reply = _request(cluster, f"{_SERVICES}/mirror:81/proxy/")
     assert (reply.status, reply.json["message"]) == (503, 'no service port 81 found for service "mirror"')
-    reply = _ask(cluster, f"{_SERVICES}/mirror:none/proxy/")
+    reply = _request(cluster, f"{_SERVICES}/mirror:none/proxy/")
     assert (reply.status, reply.json["message"]) == (503, 'no endpoints available for service "mirror:none"')
-    assert _ask(cluster, f"{_SERVICES}/other/proxy/").status == 404
-    assert _ask(cluster, f"{_PODS}/ftp:mirror:1/proxy/").status == 400
+    assert _request(cluster, f"{_SERVICES}/other/proxy/").status == 404
+    assert _request(cluster, f"{_PODS}/ftp:mirror:1/proxy/").status == 400
 
 
 @pytest.mark.parametrize(
     "base", ["/api/v1/nodes/plain/proxy", "/api/v1/proxy/nodes/plain", f"/api/v1/proxy/nodes/{ADDRESS}"]
 )
-def test_kubelets(cluster: LookedInto, mirror: int, base: str) -> None:
-    pods = _ask(cluster, f"{base}/pods").json
+def test_node_proxy_reaches_the_kubelet(cluster: StreamingCluster, mirror: int, base: str) -> None:
+    pods = _request(cluster, f"{base}/pods").json
     assert "mirror" in [pod["metadata"]["name"] for pod in pods["items"]]
-    assert _ask(cluster, f"{base}/healthz").body == b"ok"
-    assert _ask(cluster, f"{base}/stats/summary").json["node"]["nodeName"] == "plain"
-    assert _ask(cluster, f"{base}/nothing").status == 404
+    assert _request(cluster, f"{base}/healthz").body == b"ok"
+    assert _request(cluster, f"{base}/stats/summary").json["node"]["nodeName"] == "plain"
+    assert _request(cluster, f"{base}/nothing").status == 404
 
 
-async def test_upgrades_go_through(cluster: LookedInto, mirror: int) -> None:
+async def test_node_proxy_forwards_websocket_upgrades(cluster: StreamingCluster, mirror: int) -> None:
     context = ssl.create_default_context(cafile=str(cluster.directory / "pki" / "ca.crt"))
-    place = f"{cluster.url}/api/v1/nodes/plain/proxy/exec/default/mirror/main?command=cat&input=1&output=1"
+    url = f"{cluster.url}/api/v1/nodes/plain/proxy/exec/default/mirror/main?command=cat&input=1&output=1"
     async with (
         aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session,
-        session.ws_connect(place, protocols=["v4.channel.k8s.io"], ssl=context) as socket,
+        session.ws_connect(url, protocols=["v4.channel.k8s.io"], ssl=context) as socket,
     ):
         await socket.receive_bytes()
         await socket.send_bytes(b"\0hello")
         assert await socket.receive_bytes() == b"\1hello"
-    await _settled()
+    await _wait_for_closed_connections()
 
 
-async def _settled() -> None:
-    """Connections are closed by and by."""
+async def _wait_for_closed_connections() -> None:
+    """Let the event loop close the connections of a session."""
     for _ in range(20):
         await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize("page", HOSTILE)
-def test_a_hostile_page_of_a_pod_does_not_hold_the_server(cluster: LookedInto, mirror: int, page: str) -> None:
-    """Each of four megabytes; 200 kB used to take 99 s of the event loop."""
+def test_hostile_html_from_a_pod_does_not_block_the_event_loop(
+    cluster: StreamingCluster, mirror: int, page: str
+) -> None:
+    """Each page has up to four megabytes; 200 kB used to block the event loop for 99 s."""
     path = f"/api/v1/namespaces/default/pods/mirror:{mirror}/proxy/hostile/{page}"
-    reply = _ask(cluster, path)
+    reply = _request(cluster, path)
     assert (reply.status, reply.body == HOSTILE[page]) == (200, True)

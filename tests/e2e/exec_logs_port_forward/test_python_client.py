@@ -1,4 +1,5 @@
-"""The official Python client, in a process of its own: streams over WebSocket, the channel form of port-forward."""
+"""The official Python client in a process of its own: streams over WebSocket, and port-forward in its channel
+protocol."""
 
 import json
 import subprocess
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.exec_logs_port_forward.cluster import LookedInto
+from tests.e2e.exec_logs_port_forward.cluster import StreamingCluster
 from tests.e2e.exec_logs_port_forward.file_server import file_server
 
 pytest.importorskip("kubernetes")
@@ -23,8 +24,8 @@ api = client.CoreV1Api()
 """
 
 
-def _python(cluster: LookedInto, code: str) -> Any:
-    """What the code prints, as JSON."""
+def _python(cluster: StreamingCluster, code: str) -> Any:
+    """Return the JSON value that the code prints."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _BEGINNING + textwrap.dedent(code), str(cluster.kubeconfig())],
         capture_output=True,
@@ -35,7 +36,7 @@ def _python(cluster: LookedInto, code: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_exec(cluster: LookedInto) -> None:
+def test_exec(cluster: StreamingCluster) -> None:
     cluster.pod("py-exec", "sleep", "1000")
     output = _python(
         cluster,
@@ -50,7 +51,7 @@ def test_exec(cluster: LookedInto) -> None:
     assert output == ["got hello\n", 3]
 
 
-def test_exec_in_one_go(cluster: LookedInto) -> None:
+def test_exec_without_stdin_returns_all_output(cluster: StreamingCluster) -> None:
     cluster.pod("py-go", "sleep", "1000")
     output = _python(
         cluster,
@@ -63,7 +64,7 @@ def test_exec_in_one_go(cluster: LookedInto) -> None:
     assert output == "50000"
 
 
-def test_logs(cluster: LookedInto) -> None:
+def test_logs(cluster: StreamingCluster) -> None:
     cluster.pod("py-log", "sh", "-c", "echo hello; sleep 1000")
     output = _python(
         cluster,
@@ -76,7 +77,7 @@ def test_logs(cluster: LookedInto) -> None:
     assert output == ["hello\n", "hello\n"]
 
 
-def test_port_forward(cluster: LookedInto, tmp_path: Path) -> None:
+def test_port_forward(cluster: StreamingCluster, tmp_path: Path) -> None:
     cluster.pod("py-port", "sleep", "1000")
     (tmp_path / "file").write_text("content")
     with file_server(tmp_path) as port:

@@ -1,4 +1,4 @@
-"""`sampan kubectl`: the same with our own."""
+"""`sampan kubectl` with exec, logs, attach, port-forward, cp and top."""
 
 import os
 import re
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.exec_logs_port_forward.cluster import LookedInto
+from tests.e2e.exec_logs_port_forward.cluster import StreamingCluster
 from tests.e2e.exec_logs_port_forward.file_server import file_server
 
 _PROGRAM = [sys.executable, "-m", "sampan", "kubectl"]
 
 
-class Ours:
+class SampanKubectl:
     def __init__(self, kubeconfig: Path, environment: dict[str, str]) -> None:
         self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig), **environment}
 
@@ -44,49 +44,48 @@ class Ours:
 
 
 @pytest.fixture
-def ours(cluster: LookedInto) -> Ours:
-    return Ours(cluster.kubeconfig(), {})
+def sampan_kubectl(cluster: StreamingCluster) -> SampanKubectl:
+    return SampanKubectl(cluster.kubeconfig(), {})
 
 
 @pytest.fixture(params=["websocket", "spdy"])
-def streaming(request: pytest.FixtureRequest, cluster: LookedInto) -> Ours:
+def streaming_kubectl(request: pytest.FixtureRequest, cluster: StreamingCluster) -> SampanKubectl:
     """`sampan kubectl` with WebSockets, and with SPDY, which it uses with old API servers."""
     names = ("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "KUBECTL_PORT_FORWARD_WEBSOCKETS")
-    return Ours(cluster.kubeconfig(), dict.fromkeys(names, "false") if request.param == "spdy" else {})
+    return SampanKubectl(cluster.kubeconfig(), dict.fromkeys(names, "false") if request.param == "spdy" else {})
 
 
-def test_exec(cluster: LookedInto, streaming: Ours, name: str) -> None:
-    ours = streaming
+def test_exec(cluster: StreamingCluster, streaming_kubectl: SampanKubectl, name: str) -> None:
     cluster.pod(name, "sleep", "1000")
-    assert ours("exec", name, "--", "echo", "-n", "hello").stdout == "hello"
-    assert ours("exec", "-i", f"pod/{name}", "--", "cat", stdin="x" * 100_000).stdout == "x" * 100_000
-    done = ours("exec", name, "--", "sh", "-c", "echo err >&2; exit 5", code=5)
+    assert streaming_kubectl("exec", name, "--", "echo", "-n", "hello").stdout == "hello"
+    assert streaming_kubectl("exec", "-i", f"pod/{name}", "--", "cat", stdin="x" * 100_000).stdout == "x" * 100_000
+    done = streaming_kubectl("exec", name, "--", "sh", "-c", "echo err >&2; exit 5", code=5)
     assert done.stderr == "err\ncommand terminated with exit code 5\n"
-    assert "own-none" in ours("exec", "own-none", "--", "ls", code=1).stderr
-    assert "container side is not valid" in ours("exec", "-c", "side", name, "--", "ls", code=1).stderr
+    assert "own-none" in streaming_kubectl("exec", "own-none", "--", "ls", code=1).stderr
+    assert "container side is not valid" in streaming_kubectl("exec", "-c", "side", name, "--", "ls", code=1).stderr
 
 
-def test_logs(cluster: LookedInto, ours: Ours) -> None:
+def test_logs(cluster: StreamingCluster, sampan_kubectl: SampanKubectl) -> None:
     cluster.pod("own-logs", "sh", "-c", "echo one; echo two; sleep 1000")
-    with ours.running("logs", "-f", "own-logs") as follower:
+    with sampan_kubectl.running("logs", "-f", "own-logs") as follower:
         assert follower.stdout is not None
         assert [follower.stdout.readline() for _ in range(2)] == ["one\n", "two\n"]
-    assert ours("logs", "own-logs", "--tail", "1").stdout == "two\n"
-    assert ours("logs", "own-logs", "--prefix").stdout.startswith("[pod/own-logs/main] one\n")
-    assert ours("logs", "own-logs", "--since", "1h", "--limit-bytes", "2").stdout == "on"
-    refusal = ours("logs", "-p", "own-logs", code=1).stderr
+    assert sampan_kubectl("logs", "own-logs", "--tail", "1").stdout == "two\n"
+    assert sampan_kubectl("logs", "own-logs", "--prefix").stdout.startswith("[pod/own-logs/main] one\n")
+    assert sampan_kubectl("logs", "own-logs", "--since", "1h", "--limit-bytes", "2").stdout == "on"
+    refusal = sampan_kubectl("logs", "-p", "own-logs", code=1).stderr
     assert refusal.startswith('Error from server (BadRequest): previous terminated container "main" in pod')
 
 
-def test_attach(cluster: LookedInto, streaming: Ours, name: str) -> None:
+def test_attach(cluster: StreamingCluster, streaming_kubectl: SampanKubectl, name: str) -> None:
     cluster.pod(name, "sh", "-c", "read a; echo got $a; read b", stdin=True, stdinOnce=True)
-    assert "got hello\n" in streaming("attach", "-i", name, stdin="hello\n").stdout
+    assert "got hello\n" in streaming_kubectl("attach", "-i", name, stdin="hello\n").stdout
 
 
-def test_port_forward(cluster: LookedInto, streaming: Ours, name: str, tmp_path: Path) -> None:
+def test_port_forward(cluster: StreamingCluster, streaming_kubectl: SampanKubectl, name: str, tmp_path: Path) -> None:
     cluster.pod(name, "sleep", "1000")
     (tmp_path / "file").write_bytes(b"x" * 1_000_000)
-    with file_server(tmp_path) as port, streaming.running("port-forward", name, f":{port}") as forwarding:
+    with file_server(tmp_path) as port, streaming_kubectl.running("port-forward", name, f":{port}") as forwarding:
         assert forwarding.stdout is not None
         local = re.search(r"127\.0\.0\.1:(\d+) ->", forwarding.stdout.readline())
         assert local is not None
@@ -95,25 +94,24 @@ def test_port_forward(cluster: LookedInto, streaming: Ours, name: str, tmp_path:
                 assert len(response.read()) == 1_000_000
 
 
-def test_cp(cluster: LookedInto, streaming: Ours, name: str, tmp_path: Path) -> None:
-    ours = streaming
+def test_cp(cluster: StreamingCluster, streaming_kubectl: SampanKubectl, name: str, tmp_path: Path) -> None:
     cluster.pod(name, "sleep", "1000")
     directory, there, back = tmp_path / "folder", tmp_path / "there", tmp_path / "back"
     (directory / "below").mkdir(parents=True)
     (directory / "below" / "file").write_bytes(bytes(range(256)) * 1000)
     there.mkdir()
-    ours("cp", str(directory), f"{name}:{there}")
+    streaming_kubectl("cp", str(directory), f"{name}:{there}")
     assert (there / "folder" / "below" / "file").read_bytes() == bytes(range(256)) * 1000
-    ours("cp", f"default/{name}:{there}/folder", str(back))
+    streaming_kubectl("cp", f"default/{name}:{there}/folder", str(back))
     assert (back / "below" / "file").read_bytes() == bytes(range(256)) * 1000
-    assert "one of src or dest must be" in ours("cp", "a", "b", code=1).stderr
+    assert "one of src or dest must be" in streaming_kubectl("cp", "a", "b", code=1).stderr
 
 
-def test_top(cluster: LookedInto, ours: Ours) -> None:
+def test_top(cluster: StreamingCluster, sampan_kubectl: SampanKubectl) -> None:
     cluster.loop.call_soon_threadsafe(cluster.server.serve_metrics)
     cluster.pod("own-top", "sleep", "1000")
-    nodes = ours("top", "nodes").stdout.splitlines()
+    nodes = sampan_kubectl("top", "nodes").stdout.splitlines()
     assert nodes[0].split() == ["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"]
     assert nodes[1].split()[0] == "plain"
-    pods = ours("top", "pods", "own-top", "--containers", "--no-headers").stdout.split()
+    pods = sampan_kubectl("top", "pods", "own-top", "--containers", "--no-headers").stdout.split()
     assert pods == ["own-top", "main", "250m", "20Mi"]

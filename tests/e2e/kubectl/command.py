@@ -17,14 +17,13 @@ TIMEOUT_S = 120
 
 
 def find() -> str | None:
-    """SAMPAN_KUBECTL, or the one on the path."""
+    """Return SAMPAN_KUBECTL, or the kubectl on the path."""
     return os.environ.get("SAMPAN_KUBECTL") or shutil.which("kubectl")
 
 
 class Kubectl:
-    """`kubectl("get", "pods")` gives what the command printed and fails the test if the command fails;
-    `kubectl.fails("get", "pods")` gives what it printed on standard error and fails the test if the command does not.
-    """
+    """`kubectl("get", "pods")` returns the standard output and fails the test if the command fails;
+    `kubectl.fails("get", "pods")` returns the standard error and fails the test if the command succeeds."""
 
     def __init__(self, *, program: str, kubeconfig: Path, home: Path) -> None:
         self._program = program
@@ -38,7 +37,7 @@ class Kubectl:
     def __call__(self, *words: str, stdin: str = "", editor: str = "") -> str:
         done = self.run(*words, stdin=stdin, editor=editor)
         assert done.returncode == 0, f"kubectl {' '.join(words)}: code {done.returncode}\n{done.stdout}{done.stderr}"
-        return _same_everywhere(done.stdout)
+        return _without_namespace(done.stdout)
 
     def fails(self, *words: str, stdin: str = "", editor: str = "") -> str:
         done = self.run(*words, stdin=stdin, editor=editor)
@@ -57,7 +56,7 @@ class Kubectl:
 
     @contextmanager
     def running(self, *words: str) -> Iterator["subprocess.Popen[str]"]:
-        """A command that goes on until the end of the block."""
+        """Run a command until the end of the block."""
         with subprocess.Popen(
             [self._program, *words],
             stdout=subprocess.PIPE,
@@ -74,11 +73,11 @@ class Kubectl:
         return json.loads(self(*words, "-o", "json"))
 
     def jsonpath(self, *words: str) -> str:
-        """The last word is the path."""
+        """Return the value at a JSONPath, which is the last word."""
         return self(*words[:-1], "-o", f"jsonpath={words[-1]}")
 
     def table(self, *words: str) -> list[list[str]]:
-        """The printed table, a list of cells for each line; ages are left for the caller to look at."""
+        """Return the cells of each line of the printed table; ages are left in."""
         return [re.split(r" {2,}", line.rstrip()) for line in self(*words).splitlines()]
 
     @cached_property
@@ -88,11 +87,11 @@ class Kubectl:
         return int(major), int(minor)
 
     def needs(self, major: int, minor: int) -> None:
-        """Skip the test where kubectl is older."""
+        """Skip the test if kubectl is older."""
         if self.version < (major, minor):
             pytest.skip(f"kubectl {self.version[0]}.{self.version[1]} cannot do this")
 
 
-def _same_everywhere(text: str) -> str:
-    """Newer versions say from which namespace something was deleted."""
+def _without_namespace(text: str) -> str:
+    """Remove the namespace that newer versions print after a deletion."""
     return re.sub(r"(deleted) from \S+ namespace", r"\1", text)

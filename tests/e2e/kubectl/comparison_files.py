@@ -1,4 +1,4 @@
-"""Files that the lines of the comparison with kubectl use."""
+"""Manifest files for the command lines of the comparison with kubectl."""
 
 
 def _config_map(data: str, name: str = "name: cm") -> str:

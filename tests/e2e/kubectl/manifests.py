@@ -1,4 +1,4 @@
-"""Manifests that the tests give to kubectl."""
+"""Manifests for tests with kubectl."""
 
 import textwrap
 

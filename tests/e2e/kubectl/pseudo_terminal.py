@@ -48,7 +48,7 @@ class PseudoTerminal:
         os.write(self._file, text.encode())
 
     def wait_for(self, text: str) -> None:
-        """Wait until the text is printed after what was waited for before."""
+        """Wait until the text is printed after the text of the previous wait."""
         deadline = time.monotonic() + PATIENCE_S
         while (at := self.output.find(text, self._read)) < 0:
             assert self._receive(deadline), f"the command ended without {text!r}: {self.output!r}"
@@ -68,7 +68,7 @@ class PseudoTerminal:
         assert ready, f"nothing was printed for a minute after {self.output!r}"
         try:
             data = os.read(self._file, 1 << 16)
-        except OSError:  # Linux reports the end of the other side in this way
+        except OSError:  # Linux reports that the other side is closed
             return False
         self.output += data.decode("utf-8", "replace")
         return bool(data)

@@ -14,21 +14,21 @@ def apply(kubectl: Kubectl, text: str, *words: str) -> str:
     return kubectl("apply", "-f", "-", *words, stdin=text)
 
 
-def test_created_unchanged_configured(kubectl: Kubectl) -> None:
+def test_apply_reports_created_unchanged_and_configured(kubectl: Kubectl) -> None:
     assert apply(kubectl, CONFIG_MAP) == "configmap/settings created\n"
     assert apply(kubectl, CONFIG_MAP) == "configmap/settings unchanged\n"
     assert apply(kubectl, CONFIG_MAP.replace("small", "large")) == "configmap/settings configured\n"
     assert kubectl.json("get", "configmap", "settings")["data"] == {"color": "red", "size": "large"}
 
 
-def test_what_is_taken_out_goes_and_what_others_put_in_stays(kubectl: Kubectl) -> None:
+def test_apply_removes_own_fields_and_keeps_fields_of_other_clients(kubectl: Kubectl) -> None:
     apply(kubectl, CONFIG_MAP)
     kubectl("patch", "configmap", "settings", "-p", '{"data":{"other":"kept"}}')
     apply(kubectl, CONFIG_MAP.replace("  size: small\n", ""))
     assert kubectl.json("get", "configmap", "settings")["data"] == {"color": "red", "other": "kept"}
 
 
-def test_the_note_of_what_was_applied(kubectl: Kubectl, sampan_namespace: str) -> None:
+def test_apply_writes_the_last_applied_annotation(kubectl: Kubectl, sampan_namespace: str) -> None:
     apply(kubectl, CONFIG_MAP)
     note = json.loads(kubectl.json("get", "configmap", "settings")["metadata"]["annotations"][LAST_APPLIED])
     assert note["data"] == {"color": "red", "size": "small"}
@@ -36,12 +36,12 @@ def test_the_note_of_what_was_applied(kubectl: Kubectl, sampan_namespace: str) -
 
 
 @pytest.mark.parametrize("text", [POD, DEPLOYMENT], ids=["pod", "deployment"])
-def test_defaults_are_no_change(kubectl: Kubectl, text: str) -> None:
+def test_server_defaults_do_not_count_as_changes(kubectl: Kubectl, text: str) -> None:
     assert apply(kubectl, text).endswith("/web created\n")
     assert apply(kubectl, text).endswith("/web unchanged\n")
 
 
-def test_lists_are_merged_by_name(kubectl: Kubectl) -> None:
+def test_container_lists_are_merged_by_name(kubectl: Kubectl) -> None:
     apply(kubectl, DEPLOYMENT)
     more = DEPLOYMENT.replace("containers:", "containers:\n      - {name: side, image: busybox}")
     assert apply(kubectl, more) == "deployment.apps/web configured\n"
@@ -51,7 +51,7 @@ def test_lists_are_merged_by_name(kubectl: Kubectl) -> None:
     assert kubectl.jsonpath("get", "deployment", "web", "{.spec.template.spec.containers[*].name}") == "main"
 
 
-def test_over_what_was_created_otherwise(kubectl: Kubectl) -> None:
+def test_apply_to_an_object_without_the_last_applied_annotation(kubectl: Kubectl) -> None:
     kubectl("create", "configmap", "settings", "--from-literal=own=1")
     done = kubectl.run("apply", "-f", "-", stdin=CONFIG_MAP)
     assert done.stdout == "configmap/settings configured\n"
@@ -66,7 +66,7 @@ def test_several_objects(kubectl: Kubectl) -> None:
 
 
 def test_pruning(kubectl: Kubectl) -> None:
-    kubectl.needs(1, 25)  # older ones look for versions that are gone
+    kubectl.needs(1, 25)  # older versions use API versions that were removed
     labelled = CONFIG_MAP.replace("name: settings", "name: settings\n  labels: {part: of-it}")
     apply(kubectl, labelled)
     done = kubectl("apply", "-f", "-", "--prune", "-l", "part=of-it", stdin=labelled.replace("settings", "others"))
@@ -81,7 +81,7 @@ def test_dry_run(kubectl: Kubectl) -> None:
     assert kubectl.json("get", "configmap", "settings")["data"]["size"] == "small"
 
 
-def test_what_may_not_change(kubectl: Kubectl) -> None:
+def test_change_of_an_immutable_field_is_rejected(kubectl: Kubectl) -> None:
     apply(kubectl, POD)
     error = kubectl.fails("apply", "-f", "-", stdin=POD.replace("containerPort: 80", "containerPort: 81"))
     assert error.startswith('The Pod "web" is invalid: spec: Forbidden: pod updates may not change fields other than ')
@@ -92,7 +92,7 @@ class TestDiff:
         apply(kubectl, CONFIG_MAP)
         assert kubectl("diff", "-f", "-", stdin=CONFIG_MAP) == ""
 
-    def test_a_difference(self, kubectl: Kubectl) -> None:
+    def test_changed_field_is_shown(self, kubectl: Kubectl) -> None:
         apply(kubectl, CONFIG_MAP)
         done = kubectl.run("diff", "-f", "-", stdin=CONFIG_MAP.replace("small", "large"))
         assert done.returncode == 1
@@ -100,7 +100,7 @@ class TestDiff:
         assert changed == ["-  size: small", "+  size: large"]
         assert kubectl.json("get", "configmap", "settings")["data"]["size"] == "small"
 
-    def test_something_new(self, kubectl: Kubectl) -> None:
+    def test_new_object_is_shown(self, kubectl: Kubectl) -> None:
         done = kubectl.run("diff", "-f", "-", stdin=CONFIG_MAP)
         assert done.returncode == 1
         assert "+  name: settings" in done.stdout.splitlines()

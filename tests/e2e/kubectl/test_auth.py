@@ -1,4 +1,4 @@
-"""kubectl auth, create token, --as: who one is and what one may do."""
+"""kubectl auth, create token, certificate and --as: authentication and permissions."""
 
 import base64
 import json
@@ -16,8 +16,8 @@ def namespace_of(kubectl: Kubectl) -> str:
     return kubectl("config", "view", "--minify", "-o", "jsonpath={.contexts[0].context.namespace}")
 
 
-def holder_of(token: str, kubectl: Kubectl, directory: Path) -> str:
-    """The words that make kubectl use the token, and nothing else that it has."""
+def kubeconfig_flag(token: str, kubectl: Kubectl, directory: Path) -> str:
+    """Return the flag with which kubectl uses this token and no other credentials."""
     config = json.loads(kubectl("config", "view", "--minify", "--raw", "-o", "json"))
     config["users"][0]["user"] = {"token": token}
     path = directory / "holder.kubeconfig"
@@ -44,7 +44,7 @@ def test_can_i(kubectl: Kubectl) -> None:
     assert ["pods", "[]", "[]", "[create", "get]"] in listed
 
 
-def test_rights_of_a_group_and_of_an_account(kubectl: Kubectl) -> None:
+def test_role_bindings_for_groups_and_service_accounts(kubectl: Kubectl) -> None:
     namespace = namespace_of(kubectl)
     account = f"system:serviceaccount:{namespace}:default"
     kubectl("create", "role", "reader", "--verb=list", "--resource=configmaps")
@@ -57,22 +57,22 @@ def test_rights_of_a_group_and_of_an_account(kubectl: Kubectl) -> None:
     assert "Forbidden" in kubectl.fails("get", "configmaps", f"--as={account}")
 
 
-def test_acting_as_somebody_without_rights(kubectl: Kubectl) -> None:
+def test_impersonated_user_without_permission_is_forbidden(kubectl: Kubectl) -> None:
     assert kubectl.fails("get", "secrets", "--as=ann") == (
         'Error from server (Forbidden): secrets is forbidden: User "ann" cannot list resource "secrets" in API group '
         f'"" in the namespace "{namespace_of(kubectl)}"\n'
     )
 
 
-@pytest.mark.parametrize("is_bound", [False, True])
-def test_a_token_of_an_account(kubectl: Kubectl, tmp_path: Path, is_bound: bool) -> None:
+@pytest.mark.parametrize("is_bound", [False, True], ids=["unbound", "bound"])
+def test_service_account_token_and_its_bound_pod(kubectl: Kubectl, tmp_path: Path, is_bound: bool) -> None:
     kubectl.needs(1, 28)
     kubectl("create", "-f", "-", stdin=POD)
     more = ["--bound-object-kind=Pod", "--bound-object-name=web"] if is_bound else []
     token = kubectl("create", "token", "default", "--duration=20m", *more).strip()
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
     assert claims["exp"] - claims["iat"] == 1200
-    holder = holder_of(token, kubectl, tmp_path)
+    holder = kubeconfig_flag(token, kubectl, tmp_path)
     user = kubectl.json(holder, "auth", "whoami")["status"]["userInfo"]
     assert user["username"] == f"system:serviceaccount:{namespace_of(kubectl)}:default"
     assert user["extra"].get("authentication.kubernetes.io/pod-name") == (["web"] if is_bound else None)
@@ -80,7 +80,7 @@ def test_a_token_of_an_account(kubectl: Kubectl, tmp_path: Path, is_bound: bool)
     assert kubectl.run(holder, "auth", "whoami").returncode == int(is_bound)
 
 
-def test_nobody_gives_away_more_than_they_have(kubectl: Kubectl) -> None:
+def test_role_beyond_own_permissions_cannot_be_created(kubectl: Kubectl) -> None:
     kubectl("create", "rolebinding", "admins", "--clusterrole=system:aggregate-to-admin", "--user=ann")
     assert kubectl("auth", "can-i", "create", "roles", "--as=ann") == "yes\n"
     output = kubectl.fails("create", "role", "more", "--verb=get", "--resource=secrets", "--as=ann")
@@ -99,7 +99,7 @@ spec:
 """
 
 
-def test_a_certificate_that_was_approved_is_issued_and_good(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_approved_csr_yields_a_client_certificate_that_authenticates(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl.needs(1, 28)
     name = f"ann-{namespace_of(kubectl)}"
     try:
@@ -127,7 +127,7 @@ def test_a_certificate_that_was_approved_is_issued_and_good(kubectl: Kubectl, tm
         kubectl("delete", "csr", name, "--ignore-not-found")
 
 
-def test_a_certificate_that_was_denied_is_not_issued(kubectl: Kubectl) -> None:
+def test_denied_csr_gets_no_certificate(kubectl: Kubectl) -> None:
     name = f"ben-{namespace_of(kubectl)}"
     try:
         kubectl("create", "-f", "-", stdin=CSR.format(name=name, request=base64.b64encode(pem("ben")).decode()))
@@ -138,7 +138,7 @@ def test_a_certificate_that_was_denied_is_not_issued(kubectl: Kubectl) -> None:
         kubectl("delete", "csr", name, "--ignore-not-found")
 
 
-def test_a_token_that_is_kept_in_a_secret(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_service_account_token_secret_authenticates_until_it_is_deleted(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl.needs(1, 28)
     secret = {
         "apiVersion": "v1",
@@ -150,7 +150,7 @@ def test_a_token_that_is_kept_in_a_secret(kubectl: Kubectl, tmp_path: Path) -> N
     kubectl("wait", "secret/kept", "--for=jsonpath={.data.token}", "--timeout=60s")
     data = kubectl.json("get", "secret", "kept")["data"]
     assert sorted(data) == ["ca.crt", "namespace", "token"]
-    holder = holder_of(base64.b64decode(data["token"]).decode(), kubectl, tmp_path)
+    holder = kubeconfig_flag(base64.b64decode(data["token"]).decode(), kubectl, tmp_path)
     user = kubectl.json(holder, "auth", "whoami")["status"]["userInfo"]
     assert user["username"] == f"system:serviceaccount:{namespace_of(kubectl)}:default"
     assert "kubernetes.io/legacy-token-last-used" in kubectl.json("get", "secret", "kept")["metadata"]["labels"]

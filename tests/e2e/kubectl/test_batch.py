@@ -89,12 +89,13 @@ def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
 
 
 def wait_until_gone(kubectl: Kubectl, name: str) -> None:
-    """What is gone already is not found by a name, which older versions say in other words."""
+    """Wait for the deletion of an object. kubectl fails if the object is already gone, with a message that depends on
+    the version."""
     done = kubectl.run("wait", "--for=delete", name, "--timeout=60s")
     assert done.returncode == 0 or "NotFound" in done.stderr or "no matching resources" in done.stderr
 
 
-def test_create_a_job_and_wait_for_it(kubectl: Kubectl) -> None:
+def test_created_job_completes(kubectl: Kubectl) -> None:
     assert kubectl("create", "job", "hello", "--image=busybox", "--", "echo", "hi") == "job.batch/hello created\n"
     output = kubectl("wait", "--for=condition=complete", "job/hello", "--timeout=60s")
     assert output == "job.batch/hello condition met\n"
@@ -110,7 +111,7 @@ def test_create_a_job_and_wait_for_it(kubectl: Kubectl) -> None:
     assert "Job completed" in described
 
 
-def test_what_get_shows_of_a_job(kubectl: Kubectl) -> None:
+def test_job_table(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=job("three", completions=3))
     kubectl("wait", "--for=condition=complete", "job/three", "--timeout=60s")
     cells = dict(zip(*kubectl.table("get", "jobs"), strict=True))
@@ -119,18 +120,18 @@ def test_what_get_shows_of_a_job(kubectl: Kubectl) -> None:
         assert cells["STATUS"] == "Complete"
 
 
-def test_a_job_that_fails(kubectl: Kubectl) -> None:
+def test_failed_job_reports_backoff_limit_exceeded(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=job("broken", code=3))
     kubectl("wait", "--for=condition=failed", "job/broken", "--timeout=60s")
     assert "Warning  BackoffLimitExceeded" in kubectl("describe", "job", "broken")
 
 
-def test_a_job_with_no_time_to_live(kubectl: Kubectl) -> None:
+def test_job_with_zero_ttl_is_deleted_after_it_finishes(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=job("brief", ttl="0"))
     wait_until_gone(kubectl, "job/brief")
 
 
-def test_deleting_a_job_takes_its_pods_along(kubectl: Kubectl) -> None:
+def test_deleting_a_job_deletes_its_pods(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=job("gone"))
     kubectl("wait", "--for=condition=complete", "job/gone", "--timeout=60s")
     pods = kubectl("get", "pods", "-o", "name").split()
@@ -143,7 +144,7 @@ def test_create_a_job_from_a_cron_job(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=CRON_JOB)
     if kubectl.version < (1, 21):
         assert "batch/v1" in kubectl.fails("create", "job", "now", "--from=cronjob/nightly")
-        return  # it knows cron jobs of batch/v1beta1 alone
+        return  # this version knows only cron jobs of batch/v1beta1
     assert kubectl("create", "job", "now", "--from=cronjob/nightly") == "job.batch/now created\n"
     kubectl("wait", "--for=condition=complete", "job/now", "--timeout=60s")
     metadata = kubectl.json("get", "job", "now")["metadata"]

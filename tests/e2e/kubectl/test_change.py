@@ -8,7 +8,7 @@ from tests.e2e.kubectl.manifests import CONFIG_MAP, POD
 
 @pytest.fixture
 def settings(kubectl: Kubectl) -> Kubectl:
-    """A ConfigMap to work on."""
+    """kubectl with a ConfigMap `settings` in its namespace."""
     kubectl("create", "-f", "-", stdin=CONFIG_MAP)
     return kubectl
 
@@ -19,16 +19,16 @@ def data(kubectl: Kubectl) -> dict[str, str]:
 
 
 class TestEdit:
-    def test_a_change(self, settings: Kubectl) -> None:
+    def test_edit_saves_the_change(self, settings: Kubectl) -> None:
         assert settings("edit", "configmap", "settings", editor="sed -i s/red/blue/") == "configmap/settings edited\n"
         assert data(settings) == {"color": "blue", "size": "small"}
 
-    def test_no_change(self, settings: Kubectl) -> None:
+    def test_edit_without_a_change_is_cancelled(self, settings: Kubectl) -> None:
         done = settings.run("edit", "configmap", "settings", editor="true")
         assert done.returncode == 0
         assert "Edit cancelled, no changes made." in done.stdout + done.stderr
 
-    def test_what_the_server_refuses(self, settings: Kubectl) -> None:
+    def test_invalid_edit_is_rejected(self, settings: Kubectl) -> None:
         error = settings.fails("edit", "configmap", "settings", editor="sed -i s/color:/'bad key:'/")
         assert 'configmaps "settings" is invalid' in error
         assert data(settings)["color"] == "red"
@@ -45,66 +45,66 @@ class TestPatch:
         ],
         ids=["strategic", "merge", "json-replace", "json-remove"],
     )
-    def test_types(self, settings: Kubectl, type: str, patch: str, expected: dict[str, str]) -> None:
+    def test_patch_types(self, settings: Kubectl, type: str, patch: str, expected: dict[str, str]) -> None:
         assert settings("patch", "configmap", "settings", "--type", type, "-p", patch) == (
             "configmap/settings patched\n"
         )
         assert data(settings) == expected
 
-    def test_nothing_changed(self, settings: Kubectl) -> None:
+    def test_patch_without_a_change(self, settings: Kubectl) -> None:
         output = settings("patch", "configmap", "settings", "-p", '{"data":{"color":"red"}}')
         assert output == "configmap/settings patched (no change)\n"
 
-    def test_a_list_by_its_key(self, kubectl: Kubectl) -> None:
+    def test_strategic_patch_merges_lists_by_key(self, kubectl: Kubectl) -> None:
         kubectl("create", "-f", "-", stdin=POD)
         kubectl("patch", "pod", "web", "-p", '{"spec":{"containers":[{"name":"main","image":"nginx:1.28"}]}}')
         assert kubectl.jsonpath("get", "pod", "web", "{.spec.containers[*].image}") == "nginx:1.28"
 
-    def test_the_status(self, kubectl: Kubectl) -> None:
+    def test_patch_of_the_status_subresource(self, kubectl: Kubectl) -> None:
         kubectl.needs(1, 24)
         kubectl("create", "-f", "-", stdin=POD)
         patch = '{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}'
         kubectl("patch", "pod", "web", "--subresource=status", "--type=merge", "-p", patch)
         assert kubectl.table("get", "pod", "web")[1][2] == "Running"
 
-    def test_what_is_not_there(self, kubectl: Kubectl) -> None:
+    def test_missing_object(self, kubectl: Kubectl) -> None:
         assert kubectl.fails("patch", "configmap", "nobody", "-p", "{}") == (
             'Error from server (NotFound): configmaps "nobody" not found\n'
         )
 
-    def test_what_does_not_fit(self, settings: Kubectl) -> None:
+    def test_json_patch_of_a_missing_path(self, settings: Kubectl) -> None:
         patch = '[{"op":"remove","path":"/data/nothing"}]'
         error = settings.fails("patch", "configmap", "settings", "--type=json", "-p", patch)
         assert error.startswith("The request is invalid")
 
-    def test_what_the_server_refuses(self, settings: Kubectl) -> None:
+    def test_patch_to_an_invalid_object_is_rejected(self, settings: Kubectl) -> None:
         error = settings.fails("patch", "configmap", "settings", "-p", '{"data":{"bad key":"1"}}')
         assert error.startswith('The ConfigMap "settings" is invalid: data[bad key]: Invalid value: "bad key": ')
 
-    def test_no_json(self, settings: Kubectl) -> None:
+    def test_malformed_json(self, settings: Kubectl) -> None:
         assert settings.fails("patch", "configmap", "settings", "-p", "{broken") == (
             "Error from server (BadRequest): invalid character 'b' looking for beginning of object key string\n"
         )
 
 
 class TestReplace:
-    def test_whole(self, settings: Kubectl) -> None:
+    def test_object_is_replaced(self, settings: Kubectl) -> None:
         text = CONFIG_MAP.replace("  size: small\n", "")
         assert settings("replace", "-f", "-", stdin=text) == "configmap/settings replaced\n"
         assert data(settings) == {"color": "red"}
 
-    def test_by_force(self, settings: Kubectl) -> None:
+    def test_force_deletes_and_recreates_the_object(self, settings: Kubectl) -> None:
         before = settings.jsonpath("get", "configmap", "settings", "{.metadata.uid}")
         output = settings("replace", "--force", "-f", "-", stdin=CONFIG_MAP)
         assert output.splitlines() == ['configmap "settings" deleted', "configmap/settings replaced"]
         assert settings.jsonpath("get", "configmap", "settings", "{.metadata.uid}") != before
 
-    def test_what_is_not_there(self, kubectl: Kubectl) -> None:
+    def test_missing_object(self, kubectl: Kubectl) -> None:
         assert kubectl.fails("replace", "-f", "-", stdin=CONFIG_MAP) == (
             'Error from server (NotFound): error when replacing "STDIN": configmaps "settings" not found\n'
         )
 
-    def test_what_has_changed_meanwhile(self, settings: Kubectl) -> None:
+    def test_stale_resource_version_is_a_conflict(self, settings: Kubectl) -> None:
         manifest = settings("get", "configmap", "settings", "-o", "yaml")
         settings("patch", "configmap", "settings", "-p", '{"data":{"color":"blue"}}')
         assert settings.fails("replace", "-f", "-", stdin=manifest) == (
@@ -114,7 +114,7 @@ class TestReplace:
 
 
 class TestLabels:
-    def test_put_on_changed_taken_off(self, settings: Kubectl) -> None:
+    def test_label_is_added_overwritten_and_removed(self, settings: Kubectl) -> None:
         assert settings("label", "configmap", "settings", "team=a") == "configmap/settings labeled\n"
         error = settings.fails("label", "configmap", "settings", "team=b")
         assert error == "error: 'team' already has a value (a), and --overwrite is false\n"
@@ -123,7 +123,7 @@ class TestLabels:
         settings("label", "configmap", "settings", "team-")
         assert settings.jsonpath("get", "configmap", "settings", "{.metadata.labels}") == ""
 
-    def test_many_at_a_time(self, settings: Kubectl) -> None:
+    def test_label_several_objects(self, settings: Kubectl) -> None:
         settings("create", "configmap", "second")
         output = settings("label", "configmap", "settings", "second", "team=a")
         assert output.splitlines() == ["configmap/settings labeled", "configmap/second labeled"]
@@ -132,10 +132,10 @@ class TestLabels:
             "configmap/settings",
         ]
 
-    def test_a_bad_value(self, settings: Kubectl) -> None:
+    def test_invalid_label_value(self, settings: Kubectl) -> None:
         assert "invalid label value" in settings.fails("label", "configmap", "settings", "team=not good")
 
-    def test_annotations(self, settings: Kubectl) -> None:
+    def test_annotate(self, settings: Kubectl) -> None:
         assert settings("annotate", "configmap", "settings", "note=any text").startswith("configmap/settings annotate")
         assert settings.jsonpath("get", "configmap", "settings", "{.metadata.annotations.note}") == "any text"
         settings("annotate", "configmap", "settings", "note-")
@@ -149,7 +149,7 @@ def test_set_image(kubectl: Kubectl) -> None:
     assert kubectl.jsonpath("get", "deployment", "web", path) == "nginx:1.28"
 
 
-def test_taints_and_cordons(kubectl: Kubectl, sampan_namespace: str) -> None:
+def test_taint_cordon_and_uncordon(kubectl: Kubectl, sampan_namespace: str) -> None:
     node = f"node-of-{sampan_namespace}"
     kubectl("create", "-f", "-", stdin=f"apiVersion: v1\nkind: Node\nmetadata: {{name: {node}}}\n")
     try:

@@ -1,4 +1,4 @@
-"""kubectl and `sampan kubectl` answer hundreds of command lines in the same way; `comparison` has the lines."""
+"""kubectl and `sampan kubectl` print the same for hundreds of command lines, which are in `comparison`."""
 
 import difflib
 import os
@@ -68,7 +68,7 @@ def version_of(program: str) -> tuple[int, int]:
 
 @pytest.fixture(scope="module")
 def real_kubectl(tmp_path_factory: pytest.TempPathFactory) -> RealKubectl:
-    """kubectl by that name: some of its messages contain the name of the program."""
+    """A link named kubectl to the program, since some messages contain the name of the program."""
     program = find_kubectl()
     link = tmp_path_factory.mktemp("bin") / "kubectl"
     link.symlink_to(program.path)
@@ -117,7 +117,7 @@ class Comparison:
             self.differences[line.key] = f"$ {line.key}\n{difference(expected, outcome)}"
 
     def is_known_difference(self, line: Line) -> bool:
-        """Whether an older kubectl is known to answer a line otherwise."""
+        """Whether an older kubectl is known to answer this line differently."""
         return not self.program.is_same_version and bool(version_differences.reason_not_to_compare(line.text))
 
     def run_real(self, line: Line, side: Side) -> Outcome:

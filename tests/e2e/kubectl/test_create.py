@@ -1,4 +1,4 @@
-"""kubectl create, good input and bad."""
+"""kubectl create with valid and invalid input."""
 
 import base64
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_from_standard_input_as_json(kubectl: Kubectl) -> None:
     ],
     ids=lambda text: text.split(" --")[0].replace(" ", "-"),
 )
-def test_by_words(kubectl: Kubectl, words: str, expected: str) -> None:
+def test_create_subcommands(kubectl: Kubectl, words: str, expected: str) -> None:
     assert kubectl("create", *words.split()) == f"{expected}\n"
 
 
@@ -65,7 +65,7 @@ def test_namespace(kubectl: Kubectl, sampan_namespace: str) -> None:
     assert kubectl("delete", "namespace", name) == f'namespace "{name}" deleted\n'
 
 
-def test_what_is_in_a_configmap(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_configmap_from_files_and_literals(kubectl: Kubectl, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
     (tmp_path / "blob").write_bytes(b"\xff\x00")
     kubectl("create", "configmap", "files", f"--from-file={tmp_path}", "--from-literal=a=1")
@@ -74,17 +74,17 @@ def test_what_is_in_a_configmap(kubectl: Kubectl, tmp_path: Path) -> None:
     assert config_map["binaryData"] == {"blob": base64.b64encode(b"\xff\x00").decode()}
 
 
-def test_run(kubectl: Kubectl) -> None:
+def test_run_creates_a_pod(kubectl: Kubectl) -> None:
     assert kubectl("run", "web", "--image=nginx", "--labels=app=web") == "pod/web created\n"
     assert kubectl.jsonpath("get", "pod", "web", "{.spec.containers[0].image}") == "nginx"
 
 
-def test_a_service_gets_an_address(kubectl: Kubectl) -> None:
+def test_service_gets_a_cluster_ip(kubectl: Kubectl) -> None:
     kubectl("create", "service", "clusterip", "web", "--tcp=80:8080")
     assert kubectl.jsonpath("get", "service", "web", "{.spec.clusterIP}").startswith("10.96.")
 
 
-def test_expose(kubectl: Kubectl) -> None:
+def test_expose_pod_creates_a_service(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=POD)
     assert kubectl("expose", "pod", "web") == "service/web exposed\n"
     assert kubectl.jsonpath("get", "service", "web", "{.spec.selector}") == '{"app":"web","tier":"front"}'
@@ -92,24 +92,24 @@ def test_expose(kubectl: Kubectl) -> None:
 
 
 class TestDryRun:
-    def test_is_checked_and_not_kept(self, kubectl: Kubectl) -> None:
+    def test_server_dry_run_does_not_store_the_object(self, kubectl: Kubectl) -> None:
         words = ("create", "configmap", "settings", "--from-literal=a=1", "--dry-run=server")
         assert kubectl(*words) == "configmap/settings created (server dry run)\n"
         assert "uid" in kubectl.json(*words)["metadata"]
         assert "NotFound" in kubectl.fails("get", "configmap", "settings")
 
-    def test_is_refused_like_the_real_thing(self, kubectl: Kubectl) -> None:
+    def test_server_dry_run_validates_the_object(self, kubectl: Kubectl) -> None:
         text = POD.replace("image: nginx:1.27", "image: ''")
         error = kubectl.fails("create", "-f", "-", "--dry-run=server", stdin=text)
         assert error == 'The Pod "web" is invalid: spec.containers[0].image: Required value\n'
 
-    def test_the_client_alone(self, kubectl: Kubectl) -> None:
+    def test_client_dry_run(self, kubectl: Kubectl) -> None:
         output = kubectl("create", "configmap", "settings", "--dry-run=client")
         assert output == "configmap/settings created (dry run)\n"
 
 
-class TestMistakes:
-    def test_several_errors_are_all_named(self, kubectl: Kubectl) -> None:
+class TestErrors:
+    def test_all_validation_errors_are_listed(self, kubectl: Kubectl) -> None:
         text = POD.replace("name: web", "name: Bad_Name").replace("containerPort: 80", "containerPort: 99999")
         first, *faults = kubectl.fails("create", "-f", "-", stdin=text).splitlines()
         assert first == 'The Pod "Bad_Name" is invalid: '
@@ -119,25 +119,25 @@ class TestMistakes:
         ]
         assert faults[1].endswith("Invalid value: 99999: must be between 1 and 65535, inclusive")
 
-    def test_an_unknown_field(self, kubectl: Kubectl) -> None:
+    def test_unknown_field_is_rejected(self, kubectl: Kubectl) -> None:
         error = kubectl.fails("create", "-f", "-", stdin=CONFIG_MAP.replace("\ndata:", "\ndada:"))
         assert 'unknown field "dada"' in error
 
-    def test_an_unknown_field_with_a_warning(self, kubectl: Kubectl) -> None:
+    def test_unknown_field_with_validate_warn(self, kubectl: Kubectl) -> None:
         kubectl.needs(1, 25)
         done = kubectl.run("create", "-f", "-", "--validate=warn", stdin=CONFIG_MAP.replace("\ndata:", "\ndada:"))
         assert (done.returncode, done.stdout) == (0, "configmap/settings created\n")
         assert done.stderr == 'Warning: unknown field "dada"\n'
 
-    def test_an_unknown_field_that_nobody_minds(self, kubectl: Kubectl) -> None:
+    def test_unknown_field_with_validate_false(self, kubectl: Kubectl) -> None:
         text = CONFIG_MAP.replace("\ndata:", "\ndada:")
         assert kubectl("create", "-f", "-", "--validate=false", stdin=text) == "configmap/settings created\n"
 
-    def test_an_unknown_kind(self, kubectl: Kubectl) -> None:
+    def test_unknown_kind(self, kubectl: Kubectl) -> None:
         error = kubectl.fails("create", "-f", "-", stdin=CONFIG_MAP.replace("ConfigMap", "Nonsense"))
         assert 'no matches for kind "Nonsense" in version "v1"' in error
 
-    def test_a_wrong_type(self, kubectl: Kubectl) -> None:
+    def test_field_of_wrong_type(self, kubectl: Kubectl) -> None:
         text = POD.replace("containerPort: 80", "containerPort: eighty")
         assert "containerPort" in kubectl.fails("create", "-f", "-", stdin=text)
         error = kubectl.fails("create", "-f", "-", "--validate=false", stdin=text)
@@ -146,15 +146,15 @@ class TestMistakes:
             "Pod: json: cannot unmarshal string into Go struct field "
         )
 
-    def test_no_such_namespace(self, kubectl: Kubectl) -> None:
+    def test_missing_namespace(self, kubectl: Kubectl) -> None:
         error = kubectl.fails("create", "configmap", "settings", "-n", "nowhere")
         assert error.endswith('namespaces "nowhere" not found\n')
 
-    def test_a_bad_namespace_name(self, kubectl: Kubectl) -> None:
+    def test_invalid_namespace_name(self, kubectl: Kubectl) -> None:
         error = kubectl.fails("create", "namespace", "Not_Good")
         assert error.startswith('The Namespace "Not_Good" is invalid: metadata.name: Invalid value: "Not_Good": ')
 
-    def test_too_large(self, kubectl: Kubectl) -> None:
+    def test_config_map_above_the_size_limit(self, kubectl: Kubectl) -> None:
         text = yaml("""
             apiVersion: v1
             kind: ConfigMap

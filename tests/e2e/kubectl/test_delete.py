@@ -8,7 +8,7 @@ from tests.e2e.kubectl.manifests import CONFIG_MAP, POD
 
 @pytest.fixture
 def maps(kubectl: Kubectl) -> Kubectl:
-    """ConfigMaps a, b and c; a and b are labelled."""
+    """kubectl with the ConfigMaps a, b and c; a and b have a label."""
     for name in ("a", "b", "c"):
         kubectl("create", "configmap", name)
     kubectl("label", "configmap", "a", "b", "group=one")
@@ -33,7 +33,7 @@ def test_by_label(maps: Kubectl) -> None:
     assert left(maps) == ["c"]
 
 
-def test_all(maps: Kubectl) -> None:
+def test_all_flag(maps: Kubectl) -> None:
     output = maps("delete", "configmaps", "--all")
     assert {f'configmap "{name}" deleted' for name in "abc"} <= set(output.splitlines())
     assert left(maps) == []
@@ -51,7 +51,7 @@ def test_several_kinds(maps: Kubectl) -> None:
     assert maps("delete", "configmap/a", "secret/s").splitlines() == ['configmap "a" deleted', 'secret "s" deleted']
 
 
-def test_what_is_not_there(maps: Kubectl) -> None:
+def test_missing_object(maps: Kubectl) -> None:
     done = maps.run("delete", "configmap", "nobody", "a")
     assert done.returncode == 1
     assert done.stderr == 'Error from server (NotFound): configmaps "nobody" not found\n'
@@ -64,14 +64,14 @@ def test_dry_run(maps: Kubectl) -> None:
     assert left(maps) == ["a", "b", "c"]
 
 
-def test_a_pod_at_once(kubectl: Kubectl) -> None:
+def test_force_deletion_of_a_pod(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=POD)
     assert kubectl("delete", "pod", "web", "--force", "--grace-period=0") == 'pod "web" force deleted\n'
     assert "NotFound" in kubectl.fails("get", "pod", "web")
 
 
-def test_without_waiting(kubectl: Kubectl) -> None:
-    """A finalizer holds the object back; kubectl returns all the same, and waits if told to."""
+def test_wait_flag_with_a_finalizer(kubectl: Kubectl) -> None:
+    """A finalizer delays the deletion: with --wait=false kubectl returns at once, otherwise it waits."""
     text = CONFIG_MAP.replace("name: settings", "name: settings\n  finalizers: [example.com/hold]")
     kubectl("create", "-f", "-", stdin=text)
     assert kubectl("delete", "configmap", "settings", "--wait=false") == 'configmap "settings" deleted\n'
@@ -84,7 +84,7 @@ def test_without_waiting(kubectl: Kubectl) -> None:
         assert waiting.wait(60) == 0
 
 
-def test_a_namespace_with_all_in_it(kubectl: Kubectl, sampan_namespace: str) -> None:
+def test_namespace_is_deleted_with_its_contents(kubectl: Kubectl, sampan_namespace: str) -> None:
     name = f"{sampan_namespace}-full"
     kubectl("create", "namespace", name)
     kubectl("create", "configmap", "settings", "-n", name)
@@ -93,5 +93,5 @@ def test_a_namespace_with_all_in_it(kubectl: Kubectl, sampan_namespace: str) -> 
     assert kubectl("get", "configmaps,deployments", "-n", name, "-o", "name") == ""
 
 
-def test_without_a_name(kubectl: Kubectl) -> None:
+def test_missing_name_is_an_error(kubectl: Kubectl) -> None:
     assert kubectl.fails("delete", "configmaps").startswith("error: resource(s) were provided, but no name")

@@ -1,4 +1,4 @@
-"""kubectl finds out what there is."""
+"""kubectl api-versions, api-resources, version, cluster-info, explain, and raw paths."""
 
 import pytest
 
@@ -54,11 +54,11 @@ def test_cluster_info(kubectl: Kubectl) -> None:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
-def test_health(kubectl: Kubectl, path: str) -> None:
+def test_health_endpoints(kubectl: Kubectl, path: str) -> None:
     assert kubectl("get", "--raw", path) == "ok"
 
 
-def test_health_in_detail(kubectl: Kubectl) -> None:
+def test_verbose_readyz(kubectl: Kubectl) -> None:
     lines = kubectl("get", "--raw", "/readyz?verbose").splitlines()
     assert "[+]ping ok" in lines
     assert "[+]etcd ok" in lines
@@ -91,13 +91,13 @@ class TestExplain:
         assert "Deployment" in text
         assert "rollingUpdate\t<" in text
 
-    def test_all_of_it(self, kubectl: Kubectl) -> None:
+    def test_recursive(self, kubectl: Kubectl) -> None:
         lines = [line.strip() for line in kubectl("explain", "deployment.spec", "--recursive").splitlines()]
         for field in ("replicas\t<integer>", "matchLabels\t<map[string]string>", "tolerationSeconds\t<integer>"):
             assert field in lines
 
     @pytest.mark.parametrize("kind", ["configmap", "service", "namespace", "node", "ingress", "cronjob", "lease"])
-    def test_other_kinds(self, kubectl: Kubectl, kind: str) -> None:
+    def test_kinds_have_metadata(self, kubectl: Kubectl, kind: str) -> None:
         assert "metadata\t<" in kubectl("explain", kind)
 
     def test_an_unknown_kind(self, kubectl: Kubectl) -> None:

@@ -1,4 +1,4 @@
-"""The real kubectl drains hollow nodes, and disruption budgets are kept while it does."""
+"""The real kubectl drains hollow nodes and respects disruption budgets."""
 
 import json
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def allowed(kubectl: Kubectl, budget: str) -> int:
     return int(status["disruptionsAllowed"])
 
 
-def test_a_node_is_emptied_and_its_pods_run_elsewhere(drainer: Kubectl) -> None:
+def test_drain_moves_pods_to_other_nodes(drainer: Kubectl) -> None:
     apply(drainer, workload("Deployment", "web", replicas=6))
     wait_until(lambda: ready(drainer) == 6)
     output = drainer("drain", "node-0", "--timeout=60s")
@@ -74,7 +74,7 @@ def test_a_node_is_emptied_and_its_pods_run_elsewhere(drainer: Kubectl) -> None:
     assert drainer("get", "node", "node-0", "-o", "jsonpath={.spec.unschedulable}") == ""
 
 
-def test_a_budget_holds_a_drain_until_it_allows_it(drainer: Kubectl) -> None:
+def test_disruption_budget_blocks_a_drain_until_it_is_relaxed(drainer: Kubectl) -> None:
     apply(
         drainer,
         workload("Deployment", "web", replicas=3),
@@ -93,7 +93,7 @@ def test_a_budget_holds_a_drain_until_it_allows_it(drainer: Kubectl) -> None:
     wait_until(lambda: ready(drainer) == 3)
 
 
-def test_pods_that_would_be_lost_are_not_evicted_unasked(drainer: Kubectl) -> None:
+def test_drain_needs_flags_for_daemon_set_pods_and_unmanaged_pods(drainer: Kubectl) -> None:
     alone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone"}, "spec": pod_spec()}
     apply(drainer, workload("DaemonSet", "agent"), alone)
     drainer("wait", "--for=condition=Ready", "pod/alone", "--timeout=60s")

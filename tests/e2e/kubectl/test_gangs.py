@@ -1,4 +1,4 @@
-"""Groups of pods with the real kubectl, as the example has them: all of them get nodes, or none."""
+"""Pod groups with the real kubectl, as in the example: all pods of a group are scheduled, or none."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
         yield Kubectl(program=program, kubeconfig=cluster.kubeconfig_for(namespace), home=kubectl_home)
 
 
-def test_the_example(kubectl: Kubectl) -> None:
+def test_pod_group_of_the_example_is_scheduled(kubectl: Kubectl) -> None:
     assert (
         kubectl("apply", "-f", str(EXAMPLE))
         == "podgroup.scheduling.k8s.io/training created\njob.batch/training created\n"
@@ -38,8 +38,8 @@ def test_the_example(kubectl: Kubectl) -> None:
     assert len(kubectl.jsonpath("get", "pods", NODES).split()) == 3
 
 
-def test_a_group_that_is_too_large(kubectl: Kubectl) -> None:
-    """Each of its pods alone would have a node."""
+def test_no_pod_of_a_group_that_does_not_fit_is_scheduled(kubectl: Kubectl) -> None:
+    """Each pod of the group would fit on a node alone."""
     manifest = EXAMPLE.read_text().replace("cpu: 500m", "cpu: 20")
     for key in ("minCount", "parallelism", "completions"):
         manifest = manifest.replace(f"{key}: 3", f"{key}: 6")

@@ -1,4 +1,4 @@
-"""kubectl get, in all its forms."""
+"""kubectl get with its output formats, selectors and errors."""
 
 import json
 import re
@@ -14,7 +14,7 @@ AGE = re.compile(r"\d+s")
 
 @pytest.fixture
 def pods(kubectl: Kubectl) -> Kubectl:
-    """Two pods: web and db."""
+    """kubectl with the pods web and db."""
     kubectl("create", "-f", "-", stdin=POD)
     kubectl("create", "-f", "-", stdin=POD.replace("name: web", "name: db").replace("app: web", "app: db"))
     return kubectl
@@ -24,14 +24,14 @@ def names(kubectl: Kubectl, *words: str) -> list[str]:
     return kubectl("get", "pods", "-o", "name", *words).split()
 
 
-def test_a_table(pods: Kubectl) -> None:
+def test_table(pods: Kubectl) -> None:
     head, *rows = pods.table("get", "pods")
     assert head == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
     assert [row[:4] for row in rows] == [["db", "0/1", "Pending", "0"], ["web", "0/1", "Pending", "0"]]
     assert all(AGE.fullmatch(row[4]) for row in rows)
 
 
-def test_wide(pods: Kubectl) -> None:
+def test_wide_table(pods: Kubectl) -> None:
     head, row = pods.table("get", "pod", "web", "-o", "wide")
     assert head[4:] == ["AGE", "IP", "NODE", "NOMINATED NODE", "READINESS GATES"]
     assert row[5:] == ["<none>"] * 4
@@ -42,7 +42,7 @@ def test_without_headers(pods: Kubectl) -> None:
     assert row[0] == "web"
 
 
-def test_labels(pods: Kubectl) -> None:
+def test_label_columns(pods: Kubectl) -> None:
     assert pods.table("get", "pod", "web", "--show-labels")[1][-1] == "app=web,tier=front"
     head, row = pods.table("get", "pod", "web", "-L", "app,tier,none")
     assert head[-3:] == ["APP", "TIER", "NONE"]
@@ -78,7 +78,7 @@ def test_custom_columns(pods: Kubectl) -> None:
     ]
 
 
-def test_a_template(pods: Kubectl) -> None:
+def test_go_template(pods: Kubectl) -> None:
     assert pods("get", "pod", "web", "-o", "go-template={{.metadata.name}} {{len .spec.containers}}") == "web 1"
 
 
@@ -92,7 +92,7 @@ def test_a_template(pods: Kubectl) -> None:
         ("!app", []),
     ],
 )
-def test_by_label(pods: Kubectl, selector: str, expected: list[str]) -> None:
+def test_label_selector(pods: Kubectl, selector: str, expected: list[str]) -> None:
     assert names(pods, "-l", selector) == expected
 
 
@@ -106,12 +106,12 @@ def test_by_label(pods: Kubectl, selector: str, expected: list[str]) -> None:
         ("spec.nodeName=", ["pod/db", "pod/web"]),
     ],
 )
-def test_by_field(pods: Kubectl, selector: str, expected: list[str]) -> None:
+def test_field_selector(pods: Kubectl, selector: str, expected: list[str]) -> None:
     assert names(pods, "--field-selector", selector) == expected
 
 
-def test_sorted(pods: Kubectl) -> None:
-    """In the order of creation, not of names."""
+def test_sort_by(pods: Kubectl) -> None:
+    """The order is that of the annotation, not of names."""
     pods("patch", "pod", "web", "-p", '{"metadata":{"annotations":{"order":"1"}}}')
     pods("patch", "pod", "db", "-p", '{"metadata":{"annotations":{"order":"2"}}}')
     rows = pods.table("get", "pods", "--sort-by=.metadata.annotations.order", "--no-headers")
@@ -128,7 +128,7 @@ def test_by_type_and_name(pods: Kubectl) -> None:
     assert pods("get", "pod/web", "po/db", "-o", "name").split() == ["pod/web", "pod/db"]
 
 
-def test_in_pieces(pods: Kubectl) -> None:
+def test_chunk_size(pods: Kubectl) -> None:
     assert names(pods, "--chunk-size=1") == ["pod/db", "pod/web"]
 
 
@@ -138,7 +138,7 @@ def test_all_namespaces(pods: Kubectl, sampan_namespace: str) -> None:
     assert [sampan_namespace, "web"] in [row[:2] for row in rows]
 
 
-def test_all(pods: Kubectl) -> None:
+def test_category_all(pods: Kubectl) -> None:
     pods("create", "service", "clusterip", "web", "--tcp=80:8080")
     assert pods("get", "all", "-o", "name").split() == ["pod/db", "pod/web", "service/web"]
 
@@ -150,13 +150,13 @@ def test_namespaces(kubectl: Kubectl, sampan_namespace: str) -> None:
     assert [sampan_namespace, "Active"] in [row[:2] for row in rows]
 
 
-def test_the_service_that_leads_to_the_server(kubectl: Kubectl) -> None:
+def test_kubernetes_service(kubectl: Kubectl) -> None:
     head, row = kubectl.table("get", "service", "kubernetes", "-n", "default")
     assert head == ["NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)", "AGE"]
     assert row[:5] == ["kubernetes", "ClusterIP", "10.96.0.1", "<none>", "443/TCP"]
 
 
-def test_other_tables(kubectl: Kubectl) -> None:
+def test_tables_of_configmaps_secrets_and_service_accounts(kubectl: Kubectl) -> None:
     kubectl("create", "configmap", "settings", "--from-literal=a=1", "--from-literal=b=2")
     kubectl("create", "secret", "generic", "password", "--from-literal=a=1")
     kubectl("create", "serviceaccount", "robot")
@@ -175,7 +175,7 @@ def test_watch(pods: Kubectl) -> None:
         assert watch.stdout.readline().split()[0] == "late"
 
 
-def test_watch_of_names(kubectl: Kubectl) -> None:
+def test_watch_with_output_name(kubectl: Kubectl) -> None:
     with kubectl.running("get", "configmaps", "-w", "-o", "name") as watch:
         assert watch.stdout is not None
         assert watch.stdout.readline() == "configmap/kube-root-ca.crt\n"
@@ -183,28 +183,28 @@ def test_watch_of_names(kubectl: Kubectl) -> None:
         assert watch.stdout.readline() == "configmap/late\n"
 
 
-class TestMistakes:
-    def test_nothing_there(self, kubectl: Kubectl, sampan_namespace: str) -> None:
+class TestErrors:
+    def test_no_resources_found(self, kubectl: Kubectl, sampan_namespace: str) -> None:
         done = kubectl.run("get", "pods")
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr == f"No resources found in {sampan_namespace} namespace.\n"
 
-    def test_no_such_object(self, kubectl: Kubectl) -> None:
+    def test_missing_object(self, kubectl: Kubectl) -> None:
         assert kubectl.fails("get", "pod", "nobody") == 'Error from server (NotFound): pods "nobody" not found\n'
 
     def test_a_missing_object_is_no_error_with_ignore_not_found(self, kubectl: Kubectl) -> None:
         assert kubectl("get", "pod", "nobody", "--ignore-not-found") == ""
 
-    def test_no_such_kind(self, kubectl: Kubectl) -> None:
+    def test_unknown_resource_type(self, kubectl: Kubectl) -> None:
         assert kubectl.fails("get", "nonsense") == 'error: the server doesn\'t have a resource type "nonsense"\n'
 
-    def test_no_such_field(self, kubectl: Kubectl) -> None:
+    def test_unsupported_field_selector(self, kubectl: Kubectl) -> None:
         assert kubectl.fails("get", "pods", "--field-selector", "color=red") == (
             'Error from server (BadRequest): Unable to find "/v1, Resource=pods" that match label selector "", '
             'field selector "color=red": field label not supported: color\n'
         )
 
-    def test_a_broken_selector(self, kubectl: Kubectl) -> None:
+    def test_malformed_label_selector(self, kubectl: Kubectl) -> None:
         assert kubectl.fails("get", "pods", "-l", "app in (web") == (
             'Error from server (BadRequest): Unable to find "/v1, Resource=pods" that match label selector '
             "\"app in (web\", field selector \"\": unable to parse requirement: found '', expected: ',' or ')'\n"

@@ -1,4 +1,4 @@
-"""kubectl wait, events, describe, exec, logs, auth: looking at what happens."""
+"""kubectl wait, events, describe, exec, logs, auth and top."""
 
 from sampan.api.types.core_v1 import Event, Pod
 from sampan.testing import Cluster
@@ -17,19 +17,19 @@ class TestWait:
             assert waiting.stdout.read() == "pod/web condition met\n"
             assert waiting.wait(60) == 0
 
-    def test_for_a_value(self, kubectl: Kubectl) -> None:
+    def test_for_a_jsonpath_value(self, kubectl: Kubectl) -> None:
         kubectl.needs(1, 24)
         kubectl("create", "-f", "-", stdin=POD)
         output = kubectl("wait", "--for=jsonpath={.status.phase}=Pending", "pod/web", "--timeout=60s")
         assert output == "pod/web condition met\n"
 
-    def test_in_vain(self, kubectl: Kubectl) -> None:
+    def test_timeout_is_an_error(self, kubectl: Kubectl) -> None:
         kubectl("create", "-f", "-", stdin=POD)
         error = kubectl.fails("wait", "--for=condition=Ready", "pod/web", "--timeout=1s")
         assert error == "error: timed out waiting for the condition on pods/web\n"
 
-    def test_for_the_end(self, kubectl: Kubectl) -> None:
-        kubectl.needs(1, 24)  # older ones fail if it is gone before they look
+    def test_for_deletion(self, kubectl: Kubectl) -> None:
+        kubectl.needs(1, 24)  # older versions fail if the object is already deleted
         text = CONFIG_MAP.replace("name: settings", "name: settings\n  finalizers: [example.com/hold]")
         kubectl("create", "-f", "-", stdin=text)
         kubectl("delete", "configmap", "settings", "--wait=false")
@@ -37,12 +37,12 @@ class TestWait:
             kubectl("patch", "configmap", "settings", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
             assert waiting.wait(60) == 0
 
-    def test_for_nobody(self, kubectl: Kubectl) -> None:
+    def test_missing_object_is_an_error(self, kubectl: Kubectl) -> None:
         error = kubectl.fails("wait", "--for=condition=Ready", "pod/nobody", "--timeout=1s")
         assert error == 'Error from server (NotFound): pods "nobody" not found\n'
 
 
-def happened(cluster: Cluster, namespace: str) -> None:
+def create_event(cluster: Cluster, namespace: str) -> None:
     event = Event(reason="Pulled", message="Image pulled", type="Normal", count=1)
     event.metadata.name = "web.1"
     event.involvedObject.kind, event.involvedObject.name = "Pod", "web"
@@ -50,22 +50,22 @@ def happened(cluster: Cluster, namespace: str) -> None:
     cluster.run(cluster.client.of(Event).create(event, namespace))
 
 
-def test_events(kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: str) -> None:
-    happened(sampan_cluster, sampan_namespace)
+def test_get_events(kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: str) -> None:
+    create_event(sampan_cluster, sampan_namespace)
     head, row = kubectl.table("get", "events")
     assert head == ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
     assert row[1:] == ["Normal", "Pulled", "pod/web", "Image pulled"]
 
 
-def test_events_by_their_own_command(kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: str) -> None:
+def test_events_command(kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: str) -> None:
     kubectl.needs(1, 26)
-    happened(sampan_cluster, sampan_namespace)
+    create_event(sampan_cluster, sampan_namespace)
     head, row = kubectl.table("events")
     assert head == ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
     assert row[1:] == ["Normal", "Pulled", "Pod/web", "Image pulled"]
 
 
-def test_describe(kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: str) -> None:
+def test_describe_pod(kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: str) -> None:
     kubectl("create", "-f", "-", stdin=POD)
     uid = kubectl.jsonpath("get", "pod", "web", "{.metadata.uid}")
     event = Event(reason="Pulled", message="Image pulled", type="Normal", count=1)
@@ -93,28 +93,28 @@ def test_describe_a_service(kubectl: Kubectl) -> None:
     assert "TargetPort: 8080/TCP" in lines
 
 
-def test_the_log_of_nobody(kubectl: Kubectl) -> None:
+def test_logs_of_a_missing_pod(kubectl: Kubectl) -> None:
     assert 'pods "nobody" not found' in kubectl.fails("logs", "nobody")
 
 
-def test_the_log_of_a_pod_that_has_no_node(kubectl: Kubectl) -> None:
+def test_logs_of_an_unscheduled_pod_are_empty(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=POD)
     assert kubectl("logs", "web") == ""
 
 
-def test_exec_in_nobody(kubectl: Kubectl) -> None:
+def test_exec_in_a_missing_pod(kubectl: Kubectl) -> None:
     assert kubectl.fails("exec", "nobody", "--", "ls") == 'Error from server (NotFound): pods "nobody" not found\n'
 
 
-def test_exec_in_a_pod_that_has_no_node(kubectl: Kubectl) -> None:
+def test_exec_in_an_unscheduled_pod(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=POD)
     assert "pod web does not have a host assigned" in kubectl.fails("exec", "web", "--", "ls")
 
 
-def test_questions_about_oneself_are_answered_or_refused_politely(kubectl: Kubectl) -> None:
+def test_auth_can_i_get_pods(kubectl: Kubectl) -> None:
     done = kubectl.run("auth", "can-i", "get", "pods")
     assert done.stdout == "yes\n" or "(MethodNotAllowed)" in done.stderr
 
 
-def test_metrics_of_pods_where_there_are_none(kubectl: Kubectl) -> None:
+def test_top_pods_without_metrics(kubectl: Kubectl) -> None:
     assert "No resources found" in kubectl.run("top", "pods").stderr

@@ -84,7 +84,7 @@ def images(kubectl: Run) -> set[str]:
     return set(kubectl("get", "pods", "--field-selector=status.phase=Running", "-o", path).split())
 
 
-def test_new_controller_replaces_the_old_one_pod_by_pod(kubectl: Run, manifest: Callable[..., str]) -> None:
+def test_new_controller_replaces_the_old_controller_pod_by_pod(kubectl: Run, manifest: Callable[..., str]) -> None:
     create(kubectl, manifest("v1"), "web-v1")
     output = kubectl("rolling-update", "web-v1", "-f", manifest("v2"), *FAST)
     assert output.splitlines() == [
@@ -128,7 +128,7 @@ def test_rollback_after_a_failure(kubectl: Run, manifest: Callable[..., str]) ->
     assert images(kubectl) == {"web:v1"}
 
 
-def test_new_image_keeps_the_name(kubectl: Run, manifest: Callable[..., str]) -> None:
+def test_image_update_keeps_the_controller_name(kubectl: Run, manifest: Callable[..., str]) -> None:
     create(kubectl, manifest("v1"), "web-v1")
     output = kubectl("rolling-update", "web-v1", "--image=web:v9", *FAST)
     assert "Update succeeded. Deleting old controller: web-v1\nRenaming web-v1-" in output
@@ -158,5 +158,5 @@ def test_interrupted_image_update_is_found_by_its_annotation(kubectl: Run, manif
         (("a", "--rollback", "--image=x"), "Don't specify --filename or --image on rollback"),
     ],
 )
-def test_flags_that_exclude_each_other(kubectl: Run, words: tuple[str, ...], message: str) -> None:
+def test_invalid_flag_combinations(kubectl: Run, words: tuple[str, ...], message: str) -> None:
     assert message in kubectl("rolling-update", *words, exit_code=1)

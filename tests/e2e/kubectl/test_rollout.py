@@ -50,14 +50,14 @@ def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
 
 @pytest.fixture
 def web(kubectl: Kubectl) -> Kubectl:
-    """With a deployment that is up."""
+    """kubectl with a Deployment whose pods are ready."""
     kubectl("create", "-f", "-", stdin=DEPLOYMENT)
     kubectl("rollout", "status", "deployment/web", "--timeout=60s")
     return kubectl
 
 
 def pods(kubectl: Kubectl) -> list[dict[str, Any]]:
-    """Those that are not being deleted."""
+    """Return the pods that are not being deleted."""
     pods = kubectl.json("get", "pods", "-l", "app=web")["items"]
     return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
@@ -76,7 +76,7 @@ def set_image(kubectl: Kubectl, image: str, cause: str = "") -> None:
         kubectl("annotate", "deployment/web", f"kubernetes.io/change-cause={cause}", "--overwrite")
 
 
-def test_status_waits_until_all_is_there(kubectl: Kubectl) -> None:
+def test_status_waits_for_all_replicas(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=DEPLOYMENT)
     output = kubectl("rollout", "status", "deployment/web", "--timeout=60s")
     assert output.splitlines()[-1] == 'deployment "web" successfully rolled out'
@@ -144,7 +144,7 @@ def test_scale(web: Kubectl) -> None:
     )
 
 
-def test_a_rollout_that_is_late_fails(kubectl: Kubectl) -> None:
+def test_status_fails_after_the_progress_deadline(kubectl: Kubectl) -> None:
     late = DEPLOYMENT.replace("replicas: 3", "replicas: 1\n  progressDeadlineSeconds: 1").replace(
         "terminationGracePeriodSeconds: 0", "nodeSelector: {none: such}"
     )

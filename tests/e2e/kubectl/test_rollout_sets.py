@@ -57,19 +57,19 @@ def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
 
 @pytest.fixture(params=SETS)
 def kind(request: pytest.FixtureRequest, kubectl: Kubectl) -> str:
-    """Of a set with three pods that is up."""
+    """The kind of a set with three ready pods."""
     kind: str = request.param
     kubectl("create", "-f", "-", stdin=SETS[kind])
-    finished(kubectl, kind)
+    wait_for_rollout(kubectl, kind)
     return kind
 
 
-def finished(kubectl: Kubectl, kind: str) -> str:
+def wait_for_rollout(kubectl: Kubectl, kind: str) -> str:
     return kubectl("rollout", "status", f"{kind}/web", "--timeout=60s").splitlines()[-1]
 
 
 def pods(kubectl: Kubectl) -> list[dict[str, Any]]:
-    """Those that are not being deleted."""
+    """Return the pods that are not being deleted."""
     pods = kubectl.json("get", "pods", "-l", "app=web")["items"]
     return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
@@ -82,14 +82,14 @@ def uids(kubectl: Kubectl) -> set[str]:
     return {pod["metadata"]["uid"] for pod in pods(kubectl)}
 
 
-def gone(kubectl: Kubectl, *words: str) -> None:
-    """Wait for the end of something; old versions complain if it came already."""
+def wait_until_gone(kubectl: Kubectl, *words: str) -> None:
+    """Wait for the deletion of objects; old versions fail if the objects are already gone."""
     done = kubectl.run("wait", "--for=delete", *words, "--timeout=60s")
     assert done.returncode == 0 or "no matching resources found" in done.stderr, done.stderr
 
 
 def set_image(kubectl: Kubectl, kind: str, image: str, cause: str) -> None:
-    """The cause is there before the revision is made, as it is taken from the set then."""
+    """Set the image after the change cause, which is copied from the set when the revision is created."""
     kubectl("annotate", f"{kind}/web", f"kubernetes.io/change-cause={cause}", "--overwrite")
     kubectl("set", "image", f"{kind}/web", f"main={image}")
 
@@ -99,8 +99,8 @@ def history(kubectl: Kubectl, kind: str) -> list[list[str]]:
     return [row for row in rows if row and row[0].isdigit()]
 
 
-def test_status_waits_until_all_is_there(kubectl: Kubectl, kind: str) -> None:
-    output = finished(kubectl, kind)
+def test_status_waits_for_all_pods(kubectl: Kubectl, kind: str) -> None:
+    output = wait_for_rollout(kubectl, kind)
     if kind == "daemonset":
         assert output == 'daemon set "web" successfully rolled out'
         row = kubectl.table("get", kind, "web")[1]
@@ -121,21 +121,21 @@ def test_status_waits_until_all_is_there(kubectl: Kubectl, kind: str) -> None:
 
 def test_history_and_undo(kubectl: Kubectl, kind: str) -> None:
     set_image(kubectl, kind, "nginx:2", "second")
-    finished(kubectl, kind)
+    wait_for_rollout(kubectl, kind)
     assert images(kubectl) == {"nginx:2"}
     assert history(kubectl, kind) == [["1", "first"], ["2", "second"]]
     assert "nginx:1" in kubectl("rollout", "history", f"{kind}/web", "--revision=1")
 
     assert "rolled back" in kubectl("rollout", "undo", f"{kind}/web")
-    finished(kubectl, kind)
+    wait_for_rollout(kubectl, kind)
     assert images(kubectl) == {"nginx:1"}
     assert [row[0] for row in history(kubectl, kind)] == ["2", "3"]
     again = kubectl("rollout", "undo", f"{kind}/web", "--to-revision=3")
-    if kubectl.version >= (1, 34):  # older ones write templates in another way and see a difference
+    if kubectl.version >= (1, 34):  # older versions encode templates differently and see a difference
         assert "skipped rollback (current template already matches revision 3)" in again
 
     kubectl("rollout", "undo", f"{kind}/web", "--to-revision=2")
-    finished(kubectl, kind)
+    wait_for_rollout(kubectl, kind)
     assert images(kubectl) == {"nginx:2"}
     assert len(pods(kubectl)) == 3
     assert "unable to find specified revision" in kubectl.fails("rollout", "undo", f"{kind}/web", "--to-revision=9")
@@ -144,7 +144,7 @@ def test_history_and_undo(kubectl: Kubectl, kind: str) -> None:
 def test_restart(kubectl: Kubectl, kind: str) -> None:
     before = uids(kubectl)
     assert kubectl("rollout", "restart", f"{kind}/web") == f"{kind}.apps/web restarted\n"
-    finished(kubectl, kind)
+    wait_for_rollout(kubectl, kind)
     after = uids(kubectl)
     assert len(after) == 3
     assert not before & after
@@ -153,17 +153,17 @@ def test_restart(kubectl: Kubectl, kind: str) -> None:
 def test_deleting_a_set_deletes_its_pods_and_revisions(kubectl: Kubectl, kind: str) -> None:
     assert len(kubectl.json("get", "controllerrevisions")["items"]) == 1
     kubectl("delete", f"{kind}/web")
-    gone(kubectl, "pods", "-l", "app=web")
+    wait_until_gone(kubectl, "pods", "-l", "app=web")
     assert kubectl.json("get", "pods")["items"] == []
     assert kubectl.json("get", "controllerrevisions")["items"] == []
 
 
-def test_a_set_that_is_deleted_may_leave_its_pods_to_the_next(kubectl: Kubectl, kind: str) -> None:
+def test_orphaned_pods_are_adopted_by_a_new_set(kubectl: Kubectl, kind: str) -> None:
     before = uids(kubectl)
     kubectl("delete", f"{kind}/web", "--cascade=orphan")
     assert uids(kubectl) == before
     kubectl("create", "-f", "-", stdin=SETS[kind])
-    finished(kubectl, kind)
+    wait_for_rollout(kubectl, kind)
     assert uids(kubectl) == before
     owner = kubectl.jsonpath("get", kind, "web", "{.metadata.uid}")
     assert {pod["metadata"]["ownerReferences"][0]["uid"] for pod in pods(kubectl)} == {owner}
@@ -171,31 +171,31 @@ def test_a_set_that_is_deleted_may_leave_its_pods_to_the_next(kubectl: Kubectl, 
 
 def test_scale(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=STATEFUL)
-    finished(kubectl, "statefulset")
+    wait_for_rollout(kubectl, "statefulset")
     assert kubectl("scale", "statefulset/web", "--replicas=5") == "statefulset.apps/web scaled\n"
-    finished(kubectl, "statefulset")
+    wait_for_rollout(kubectl, "statefulset")
     assert kubectl.jsonpath("get", "statefulset", "web", "{.status.readyReplicas}") == "5"
     kubectl("scale", "statefulset/web", "--replicas=1")
     for at in (4, 3, 2, 1):
-        gone(kubectl, f"pod/web-{at}")
+        wait_until_gone(kubectl, f"pod/web-{at}")
     assert [pod["metadata"]["name"] for pod in pods(kubectl)] == ["web-0"]
 
 
-def test_a_label_of_a_node_brings_and_takes_a_daemon(kubectl: Kubectl) -> None:
+def test_node_label_adds_and_removes_a_daemon_pod(kubectl: Kubectl) -> None:
     selecting = DAEMON.replace(
         "terminationGracePeriodSeconds: 0", "terminationGracePeriodSeconds: 0\n      nodeSelector: {color: blue}"
     )
     kubectl("create", "-f", "-", stdin=selecting)
-    finished(kubectl, "daemonset")
+    wait_for_rollout(kubectl, "daemonset")
     assert pods(kubectl) == []
     kubectl("label", "node", "node-1", "color=blue")
     try:
         for _ in range(50):
             if pods(kubectl):
                 break
-        finished(kubectl, "daemonset")
+        wait_for_rollout(kubectl, "daemonset")
         assert [pod["spec"]["nodeName"] for pod in pods(kubectl)] == ["node-1"]
     finally:
         kubectl("label", "node", "node-1", "color-")
-    gone(kubectl, "pods", "-l", "app=web")
+    wait_until_gone(kubectl, "pods", "-l", "app=web")
     assert pods(kubectl) == []

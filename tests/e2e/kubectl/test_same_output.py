@@ -1,7 +1,7 @@
 """`sampan kubectl` prints what kubectl prints.
 
-Every command is carried out twice, by kubectl in one namespace and by Sampan in another; what differs by nature (ages,
-uids, versions, addresses, the namespace's name) is taken out before both are compared.
+Every command is run twice, by kubectl in one namespace and by Sampan in another; ages, uids, versions, addresses and
+the name of the namespace are masked before both outputs are compared.
 """
 
 import re
@@ -21,7 +21,7 @@ from tests.e2e.kubectl.command import Kubectl, find
 from tests.e2e.kubectl.manifests import CONFIG_MAP, DEPLOYMENT, POD, SERVICE
 from tests.eventually import wait_until
 
-BY_NATURE = [
+VARYING_TEXTS = [
     (re.compile(r"kube-api-access-\w{5}"), "kube-api-access-XXXXX"),
     (re.compile(r"\b(?:\d+[dhms]){1,2}(?=[ )]|$)", re.MULTILINE), "AGE"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}"), "UID"),
@@ -135,7 +135,8 @@ class Both:
         self.kubectl, self._ours, self.namespaces = kubectl, ours, namespaces
 
     def __call__(self, *words: str, stdin: str = "") -> CommandResult:
-        """What kubectl said, if Sampan said the same; code, standard output and standard error."""
+        """Return exit code, standard output and standard error of kubectl, after a check that those of Sampan are
+        equal."""
         real = self.kubectl.run(*words, stdin=stdin)
         expected = self.plain(real.returncode, real.stdout, real.stderr)
         own = self.ours(*words, stdin=stdin)
@@ -143,17 +144,17 @@ class Both:
         return expected
 
     def ours(self, *words: str, stdin: str = "") -> CommandResult:
-        """What Sampan alone says."""
+        """Return the result of Sampan alone."""
         result = CliRunner().invoke(cli, ["kubectl", "--kubeconfig", str(self._ours), *words], input=stdin)
         return self.plain(result.exit_code, result.stdout, result.stderr)
 
     def plain(self, code: int, out: str, err: str) -> CommandResult:
-        return code, self._without_nature(out), self._without_nature(err)
+        return code, self._masked(out), self._masked(err)
 
-    def _without_nature(self, text: str) -> str:
+    def _masked(self, text: str) -> str:
         for name in self.namespaces:
             text = text.replace(name, "NAMESPACE")
-        for pattern, put in BY_NATURE:
+        for pattern, put in VARYING_TEXTS:
             text = pattern.sub(put, text)
         return text
 
@@ -165,13 +166,13 @@ def both(sampan_cluster: Cluster, kubectl_home: Path) -> Iterator[Both]:
         pytest.skip("there is no kubectl here")
     with sampan_cluster.namespace("same") as first, sampan_cluster.namespace("same") as other:
         kubectl = Kubectl(program=program, kubeconfig=sampan_cluster.kubeconfig_for(first), home=kubectl_home)
-        kubectl.needs(1, 27)  # the wording of older ones differs
+        kubectl.needs(1, 27)  # the wording of older versions differs
         yield Both(kubectl=kubectl, ours=sampan_cluster.kubeconfig_for(other), namespaces=(first, other))
 
 
 @pytest.fixture
-def some(both: Both) -> Both:
-    """With a pod, a service and a ConfigMap on either side."""
+def with_objects(both: Both) -> Both:
+    """Both commands with a pod, a service and a ConfigMap in each namespace."""
     code, out, _ = both("create", "-f", "-", stdin=f"{POD}---\n{CONFIG_MAP}---\n{SERVICE}")
     assert (code, out) == (0, "pod/web created\nconfigmap/settings created\nservice/web created\n")
     return both
@@ -209,12 +210,12 @@ def some(both: Both) -> Both:
         "get pods -l app=(",
     ],
 )
-def test_get(some: Both, words: str) -> None:
-    some(*words.split())
+def test_get(with_objects: Both, words: str) -> None:
+    with_objects(*words.split())
 
 
 class TestCreate:
-    def test_good_and_bad(self, both: Both) -> None:
+    def test_existing_object(self, both: Both) -> None:
         both("create", "-f", "-", stdin=CONFIG_MAP)
         code, _, err = both("create", "-f", "-", stdin=CONFIG_MAP)
         assert (code, err) == (
@@ -236,10 +237,10 @@ class TestCreate:
         ],
         ids=["two faults", "one fault", "unknown field", "unknown kind", "no kind", "no version", "no YAML", "empty"],
     )
-    def test_bad(self, both: Both, text: str) -> None:
+    def test_invalid_manifest(self, both: Both, text: str) -> None:
         assert both("create", "-f", "-", stdin=text)[0] == 1
 
-    def test_no_such_file(self, both: Both) -> None:
+    def test_missing_file(self, both: Both) -> None:
         assert both("create", "-f", "/nowhere.yaml")[0] == 1
 
     def test_dry_run(self, both: Both) -> None:
@@ -258,11 +259,11 @@ class TestApply:
         both("apply", "-f", "-", stdin=CONFIG_MAP.replace("  size: small\n", "  shape: round\n"))
         both("get", "configmap", "settings", "-o", "yaml")
 
-    def test_over_what_was_created(self, both: Both) -> None:
+    def test_apply_after_create(self, both: Both) -> None:
         both("create", "-f", "-", stdin=CONFIG_MAP)
         both("apply", "-f", "-", stdin=CONFIG_MAP)
 
-    def test_what_may_not_change(self, both: Both) -> None:
+    def test_immutable_field(self, both: Both) -> None:
         both("apply", "-f", "-", stdin=POD)
         assert both("apply", "-f", "-", stdin=POD.replace("name: main", "name: other"))[0] == 1
 
@@ -288,13 +289,13 @@ class TestDelete:
             "delete nonsense x",
         ],
     )
-    def test_by_words(self, some: Both, words: str) -> None:
-        some(*words.split())
-        some("get", "pods,services")
+    def test_delete_arguments(self, with_objects: Both, words: str) -> None:
+        with_objects(*words.split())
+        with_objects("get", "pods,services")
 
-    def test_by_file(self, some: Both) -> None:
-        some("delete", "-f", "-", stdin=CONFIG_MAP)
-        assert some("delete", "-f", "-", stdin=CONFIG_MAP)[0] == 1
+    def test_by_file(self, with_objects: Both) -> None:
+        with_objects("delete", "-f", "-", stdin=CONFIG_MAP)
+        assert with_objects("delete", "-f", "-", stdin=CONFIG_MAP)[0] == 1
 
 
 class TestDescribe:
@@ -310,12 +311,12 @@ spec:
   leaseDurationSeconds: 30
 """
 
-    def test_a_kind_without_a_form_of_its_own(self, both: Both) -> None:
+    def test_generic_describer(self, both: Both) -> None:
         both("create", "-f", "-", stdin=self.LEASE)
         both("describe", "lease", "mine")
 
-    def test_several(self, both: Both) -> None:
-        both.kubectl.needs(1, 36)  # older ones show events here too
+    def test_several_objects(self, both: Both) -> None:
+        both.kubectl.needs(1, 36)  # older versions show events here too
         both("create", "-f", "-", stdin=f"{self.LEASE}---{self.LEASE.replace('mine', 'other')}")
         both("describe", "leases")
 
@@ -348,8 +349,8 @@ spec:
             "describe namespace kube-node-lease",
         ],
     )
-    def test_a_kind_with_a_form_of_its_own(self, both: Both, words: str) -> None:
-        both.kubectl.needs(1, 36)  # older ones show endpoints and projected volumes in another way
+    def test_specific_describers(self, both: Both, words: str) -> None:
+        both.kubectl.needs(1, 36)  # older versions show endpoints and projected volumes differently
         assert both("apply", "-f", "-", stdin=DESCRIBED)[0] == 0
         for look in (lambda *words: both.kubectl.run(*words).stdout, lambda *words: both.ours(*words)[1]):
             available = "NewReplicaSetAvailable"
@@ -362,7 +363,7 @@ spec:
         assert own[1].splitlines() == out.splitlines()
 
     @pytest.mark.parametrize("kind", ["Opaque", "bootstrap.kubernetes.io/token", "kubernetes.io/service-account-token"])
-    def test_the_data_of_a_secret_is_not_shown(self, both: Both, kind: str) -> None:
+    def test_secret_data_is_not_shown(self, both: Both, kind: str) -> None:
         note = "{kubernetes.io/service-account.name: default}"
         secret = f"kind: Secret\napiVersion: v1\nmetadata: {{name: s, annotations: {note}}}\ntype: {kind}\n"
         both("apply", "-f", "-", stdin=f"{secret}stringData: {{password: hunter2, token: hunter22}}\n")
@@ -371,7 +372,7 @@ spec:
             assert (code, "hunter2" in out, "aHVudGVyMg" in out, "last-applied" in out) == (0, False, False, False)
             assert re.search(r"^password: +7 bytes$", out, re.MULTILINE)
 
-    def test_an_apply_that_is_refused_does_not_show_the_data_of_a_secret(self, both: Both) -> None:
+    def test_rejected_apply_does_not_print_secret_data(self, both: Both) -> None:
         secret = "kind: Secret\napiVersion: v1\nmetadata: {name: s}\nimmutable: true\nstringData: {password: FIRST}\n"
         both("apply", "-f", "-", stdin=secret)
         code, _, err = both.ours("apply", "-f", "-", stdin=secret.replace("FIRST", "hunter2"))
@@ -381,7 +382,7 @@ spec:
         assert "aHVudGVyMg" not in err
 
     @pytest.mark.parametrize("words", ["describe", "describe nonsense", "describe lease nobody", "describe leases"])
-    def test_mistakes(self, both: Both, words: str) -> None:
+    def test_errors(self, both: Both, words: str) -> None:
         both(*words.split())
 
 
@@ -397,12 +398,12 @@ spec:
         "delete pod web --now=true --wait=true",
     ],
 )
-def test_spellings_of_flags(some: Both, words: str) -> None:
-    some(*words.split())
+def test_flag_spellings(with_objects: Both, words: str) -> None:
+    with_objects(*words.split())
 
 
 def test_watch(kubectl: Kubectl, sampan_kubeconfig: Path, kubectl_home: Path) -> None:
-    """Both look at the same namespace; what they print is the same but for ages."""
+    """Both commands watch the same namespace and print the same except for ages."""
     ours = Ours(program=sys.executable, kubeconfig=sampan_kubeconfig, home=kubectl_home)
     kubectl("create", "-f", "-", stdin=CONFIG_MAP)
     with kubectl.running("get", "configmaps", "-w") as real, ours.running("-m", "sampan", *WATCH) as own:
@@ -417,7 +418,7 @@ WATCH = ("kubectl", "get", "configmaps", "-w")
 
 
 class Ours(Kubectl):
-    """Python in the place of kubectl."""
+    """The Python interpreter instead of kubectl."""
 
 
 def _lines(process: "subprocess.Popen[str]", count: int) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""What the real kubectl does to nodes and priorities, and what it shows of the scheduler's decisions."""
+"""Taints, cordons, drains and priority classes with the real kubectl, and the scheduling events that it shows."""
 
 import json
 from collections.abc import Iterator
@@ -37,12 +37,12 @@ def node_of(kubectl: Kubectl, name: str) -> str:
 
 
 def described(kubectl: Kubectl, name: str) -> list[str]:
-    """The lines of a pod's events that tell of scheduling, with single spaces."""
+    """Return the scheduling events of a pod, with single spaces."""
     lines = kubectl("describe", "pod", name).partition("Events:")[2].splitlines()
     return [" ".join(line.split()) for line in lines if "cheduling" in line or "Scheduled" in line]
 
 
-def test_a_taint_keeps_pods_off_until_it_goes(kubectl: Kubectl) -> None:
+def test_taint_keeps_pods_off_nodes_until_it_is_removed(kubectl: Kubectl) -> None:
     for node in ("node-0", "node-1"):
         kubectl("taint", "node", node, "team=red:NoSchedule")
     run(kubectl, "blue")
@@ -65,7 +65,7 @@ def test_a_taint_keeps_pods_off_until_it_goes(kubectl: Kubectl) -> None:
     kubectl("taint", "node", "node-0", "team:NoSchedule-")
 
 
-def test_a_cordoned_node_gets_nothing_new(kubectl: Kubectl) -> None:
+def test_cordoned_node_gets_no_new_pods(kubectl: Kubectl) -> None:
     kubectl("cordon", "node-0")
     for name in ("a", "b", "c"):
         run(kubectl, name)
@@ -81,7 +81,7 @@ def test_a_cordoned_node_gets_nothing_new(kubectl: Kubectl) -> None:
     kubectl("uncordon", "node-1")
 
 
-def test_what_a_drain_sets_free_goes_elsewhere(kubectl: Kubectl) -> None:
+def test_pods_of_a_drained_node_run_on_another_node(kubectl: Kubectl) -> None:
     kubectl("create", "deployment", "web", "--image=web:1", "--replicas=4")
     kubectl("rollout", "status", "deployment/web", "--timeout=60s")
     kubectl("drain", "node-1", "--force", "--ignore-daemonsets", "--pod-selector=app=web", "--timeout=60s")

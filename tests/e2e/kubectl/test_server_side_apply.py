@@ -1,4 +1,4 @@
-"""kubectl apply --server-side, and what kubectl shows of managers."""
+"""kubectl apply --server-side, and field managers as kubectl shows them."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def managers(kubectl: Kubectl, *target: str) -> dict[tuple[str, str], Any]:
     return {(entry["manager"], entry["operation"]): entry["fieldsV1"] for entry in entries}
 
 
-def test_created_and_applied_again(kubectl: Kubectl) -> None:
+def test_second_apply_changes_nothing(kubectl: Kubectl) -> None:
     kubectl.needs(1, 21)
     assert apply(kubectl, CONFIG_MAP) == "configmap/settings serverside-applied\n"
     first = kubectl.json("get", "configmap", "settings", "--show-managed-fields")
@@ -29,14 +29,14 @@ def test_created_and_applied_again(kubectl: Kubectl) -> None:
     assert "managedFields" not in kubectl.json("get", "configmap", "settings")["metadata"]
 
 
-def test_what_is_taken_out_goes_and_what_others_put_in_stays(kubectl: Kubectl) -> None:
+def test_apply_removes_own_fields_and_keeps_fields_of_other_managers(kubectl: Kubectl) -> None:
     apply(kubectl, CONFIG_MAP)
     kubectl("patch", "configmap", "settings", "-p", '{"data":{"other":"kept"}}')
     apply(kubectl, CONFIG_MAP.replace("  size: small\n", ""))
     assert kubectl.json("get", "configmap", "settings")["data"] == {"color": "red", "other": "kept"}
 
 
-def test_a_conflict_and_the_ways_out_of_it(kubectl: Kubectl) -> None:
+def test_conflict_is_reported_and_force_conflicts_takes_ownership(kubectl: Kubectl) -> None:
     kubectl.needs(1, 21)
     apply(kubectl, CONFIG_MAP, "--field-manager=first")
     changed = CONFIG_MAP.replace("small", "large")
@@ -51,7 +51,7 @@ def test_a_conflict_and_the_ways_out_of_it(kubectl: Kubectl) -> None:
     }
 
 
-def test_taking_over_from_the_client_side(kubectl: Kubectl) -> None:
+def test_migration_from_client_side_apply(kubectl: Kubectl) -> None:
     kubectl.needs(1, 26)
     kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
     assert ("kubectl-client-side-apply", "Update") in managers(kubectl, "deployment", "web")
@@ -63,7 +63,7 @@ def test_taking_over_from_the_client_side(kubectl: Kubectl) -> None:
     assert '"replicas":3' in deployment["metadata"]["annotations"][LAST_APPLIED]
     without = "\n".join(line for line in scaled.splitlines() if "replicas" not in line)
     apply(kubectl, without)
-    assert kubectl.json("get", "deployment", "web")["spec"]["replicas"] == 1, "the default is back"
+    assert kubectl.json("get", "deployment", "web")["spec"]["replicas"] == 1, "the default is restored"
 
 
 def test_a_dry_run_writes_nothing(kubectl: Kubectl) -> None:
@@ -71,14 +71,14 @@ def test_a_dry_run_writes_nothing(kubectl: Kubectl) -> None:
     assert "NotFound" in kubectl.fails("get", "configmap", "settings")
 
 
-def test_a_diff_of_what_would_be_applied(kubectl: Kubectl) -> None:
+def test_diff_shows_the_change(kubectl: Kubectl) -> None:
     apply(kubectl, CONFIG_MAP)
     done = kubectl.run("diff", "--server-side", "-f", "-", stdin=CONFIG_MAP.replace("small", "large"))
     assert done.returncode == 1, done.stderr
     assert "+  size: large" in done.stdout
 
 
-def test_scaling_takes_the_replicas(kubectl: Kubectl) -> None:
+def test_scale_takes_ownership_of_replicas(kubectl: Kubectl) -> None:
     kubectl.needs(1, 21)
     apply(kubectl, DEPLOYMENT)
     kubectl("scale", "deployment", "web", "--replicas=5")

@@ -1,4 +1,4 @@
-"""`sampan kubectl` on a terminal, with containers of a real runtime: run, attach, exec, sizes, keys to detach."""
+"""`sampan kubectl` on a terminal, with containers of a real runtime: run, attach, exec, resize, detach keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from sampan.testing import Cluster
-from tests.e2e.conformance.storage.real_node import why_not
+from tests.e2e.conformance.storage.real_node import missing_requirement
 from tests.e2e.kubectl.pseudo_terminal import PseudoTerminal
 
 IMAGE = "--image=sampan.local/host"
@@ -20,7 +20,7 @@ DETACH = "\x10\x11"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    if reason := why_not():
+    if reason := missing_requirement():
         pytest.skip(reason)
     with Cluster(nodes=1, runtime="oci") as cluster:
         yield cluster
@@ -34,7 +34,7 @@ def kubectl(cluster: Cluster, *words: str) -> Iterator[PseudoTerminal]:
 
 
 def wait_for_size(size: str) -> str:
-    """Return a shell command that waits until the terminal has a size: sizes and input reach it on separate ways."""
+    """Return a shell command that waits until the terminal has a size: size and input are sent on separate channels."""
     return f"until [ \"$(stty size)\" = '{size}' ]; do sleep 0.1; done"
 
 

@@ -1,6 +1,6 @@
-"""kubectl with workloads: create, scale, set, rollout, autoscale, and what get shows of them.
+"""kubectl with workloads: create, scale, set, rollout, autoscale, get and describe.
 
-No controller of workloads is needed: what they would write is written here.
+No workload controller is needed: the tests write the objects that controllers would create.
 """
 
 from __future__ import annotations
@@ -98,21 +98,21 @@ def make(kubectl: Kubectl, manifest: str) -> None:
 
 @pytest.fixture
 def web(kubectl: Kubectl) -> Kubectl:
-    """A deployment that nobody acts upon."""
+    """kubectl with a paused Deployment."""
     make(kubectl, DEPLOYMENT.replace("spec:\n  replicas: 2", "spec:\n  paused: true\n  replicas: 2", 1))
     return kubectl
 
 
 class TestScale:
-    def test_up(self, web: Kubectl) -> None:
+    def test_scale_deployment(self, web: Kubectl) -> None:
         assert web("scale", "deployment", "web", "--replicas=5") == "deployment.apps/web scaled\n"
         assert web.jsonpath("get", "deployment", "web", "{.spec.replicas} {.metadata.generation}") == "5 2"
 
-    def test_only_from_a_known_number(self, web: Kubectl) -> None:
+    def test_current_replicas_mismatch_is_an_error(self, web: Kubectl) -> None:
         error = web.fails("scale", "deployment", "web", "--replicas=5", "--current-replicas=7")
         assert "Expected replicas to be 7, was 2" in error
 
-    def test_below_zero(self, web: Kubectl) -> None:
+    def test_negative_replicas_are_rejected(self, web: Kubectl) -> None:
         assert "--replicas=COUNT flag is required" in web.fails("scale", "deployment", "web", "--replicas=-1")
 
     @pytest.mark.parametrize(
@@ -120,13 +120,13 @@ class TestScale:
         [(STATEFUL_SET, "statefulset/db"), (REPLICA_SET, "replicaset/old"), (REPLICATION_CONTROLLER, "rc/older")],
         ids=["statefulset", "replicaset", "replicationcontroller"],
     )
-    def test_other_kinds(self, kubectl: Kubectl, manifest: str, name: str) -> None:
+    def test_server_dry_run_does_not_scale(self, kubectl: Kubectl, manifest: str, name: str) -> None:
         kubectl.needs(1, 24)
         make(kubectl, manifest)
         assert kubectl("scale", name, "--replicas=3", "--dry-run=server").endswith("scaled (server dry run)\n")
         assert kubectl.jsonpath("get", name, "{.spec.replicas}") == "0"
 
-    def test_what_has_no_scale(self, kubectl: Kubectl) -> None:
+    def test_kind_without_scale_subresource(self, kubectl: Kubectl) -> None:
         make(kubectl, DAEMON_SET)
         assert "could not find the requested resource" in kubectl.fails("scale", "daemonset", "agent", "--replicas=3")
 
@@ -149,7 +149,7 @@ class TestSet:
         spec = web.json("get", "deployment", "web")["spec"]["template"]["spec"]
         assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("robot", "robot")
 
-    def test_the_selector_may_not_change(self, web: Kubectl) -> None:
+    def test_selector_is_immutable(self, web: Kubectl) -> None:
         patch = '{"spec":{"selector":{"matchLabels":{"more":"x"}},"template":{"metadata":{"labels":{"more":"x"}}}}}'
         error = web.fails("patch", "deployment", "web", "-p", patch)
         shown = '{"matchLabels":{"app":"web","more":"x"}}'
@@ -187,7 +187,7 @@ class TestRollout:
 
 
 def controller_revision(daemon_set: dict[str, dict[str, Any]]) -> dict[str, object]:
-    """The revision that a controller would have made."""
+    """Return the ControllerRevision that a controller would have created."""
     meta, template = daemon_set["metadata"], daemon_set["spec"]["template"]
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": meta["uid"], "controller": True}
     own = {"name": "agent-7", "labels": {"app": "agent"}, "ownerReferences": [owner]}
@@ -197,7 +197,7 @@ def controller_revision(daemon_set: dict[str, dict[str, Any]]) -> dict[str, obje
 
 
 def revision_of(deployment: dict[str, dict[str, object]], number: int) -> dict[str, object]:
-    """The replica set that a controller would have made."""
+    """Return the ReplicaSet that a controller would have created."""
     meta, spec = deployment["metadata"], deployment["spec"]
     owner = {
         "apiVersion": "apps/v1",
@@ -218,11 +218,11 @@ def test_autoscale(web: Kubectl) -> None:
     head, row = web.table("get", "hpa", "web")
     assert head == ["NAME", "REFERENCE", "TARGETS", "MINPODS", "MAXPODS", "REPLICAS", "AGE"]
     assert row[:5] == ["web", "Deployment/web", "cpu: <unknown>/70%", "2", "6"]
-    assert row[5] in ("0", "2")  # before and after the controller has looked
+    assert row[5] in ("0", "2")  # before and after the controller has reconciled
     assert "the metric" not in web("describe", "hpa", "web")
 
 
-def test_cron_job_and_a_job_of_it(kubectl: Kubectl) -> None:
+def test_create_job_from_cron_job(kubectl: Kubectl) -> None:
     kubectl.needs(1, 21)
     words = ("nightly", "--image=busybox", "--schedule=1 2 * * *", "--", "true")
     assert kubectl("create", "cronjob", *words) == "cronjob.batch/nightly created\n"
@@ -232,19 +232,19 @@ def test_cron_job_and_a_job_of_it(kubectl: Kubectl) -> None:
     assert job["spec"]["selector"]["matchLabels"] == {"batch.kubernetes.io/controller-uid": job["metadata"]["uid"]}
 
 
-def test_a_bad_schedule(kubectl: Kubectl) -> None:
+def test_invalid_cron_schedule(kubectl: Kubectl) -> None:
     kubectl.needs(1, 21)
     error = kubectl.fails("create", "cronjob", "nightly", "--image=busybox", "--schedule=at night")
     assert error.endswith('spec.schedule: Invalid value: "at night": expected exactly 5 fields, found 2: [at night]\n')
 
 
-def test_budget(kubectl: Kubectl) -> None:
+def test_create_disruption_budget(kubectl: Kubectl) -> None:
     kubectl.needs(1, 21)
     kubectl("create", "poddisruptionbudget", "few", "--selector=app=web", "--min-available=50%")
     assert kubectl.table("get", "pdb", "few")[1][:4] == ["few", "50%", "N/A", "0"]
 
 
-def test_deleting_a_job_takes_its_pods_along(kubectl: Kubectl) -> None:
+def test_deleting_a_job_prints_no_warning(kubectl: Kubectl) -> None:
     kubectl("create", "job", "once", "--image=busybox")
     done = kubectl.run("delete", "job", "once")
     assert (done.returncode, done.stderr) == (0, "")
@@ -281,7 +281,7 @@ def test_deleting_a_job_takes_its_pods_along(kubectl: Kubectl) -> None:
     ],
     ids=["deployment", "statefulset", "daemonset", "replicaset", "replicationcontroller"],
 )
-def test_wide(kubectl: Kubectl, manifest: str, name: str, head: str, row: str) -> None:
+def test_wide_tables_of_workloads(kubectl: Kubectl, manifest: str, name: str, head: str, row: str) -> None:
     make(kubectl, manifest)
     rows = kubectl.table("get", name, "-o", "wide")
     assert [cell.replace(" ", "_") for cell in rows[0]] == head.split()
@@ -301,14 +301,14 @@ def test_wide(kubectl: Kubectl, manifest: str, name: str, head: str, row: str) -
     ],
     ids=["deployment", "statefulset", "daemonset", "replicaset", "replicationcontroller"],
 )
-def test_describe(kubectl: Kubectl, manifest: str, name: str) -> None:
+def test_describe_workloads(kubectl: Kubectl, manifest: str, name: str) -> None:
     make(kubectl, manifest)
     output = kubectl("describe", name)
     assert re.search(rf"^Name: +{name.partition('/')[2]}$", output, re.M)
     assert re.search(r"^Selector: +app=", output, re.M)
 
 
-def test_describe_jobs(kubectl: Kubectl) -> None:
+def test_describe_jobs_and_disruption_budgets(kubectl: Kubectl) -> None:
     kubectl.needs(1, 27)
     kubectl("create", "cronjob", "nightly", "--image=busybox:1", "--schedule=@daily")
     kubectl("create", "job", "once", "--image=busybox:1")
@@ -318,7 +318,7 @@ def test_describe_jobs(kubectl: Kubectl) -> None:
     assert re.search(r"^Max unavailable: +1$", kubectl("describe", "pdb", "few"), re.M)
 
 
-def test_wide_jobs(kubectl: Kubectl) -> None:
+def test_wide_tables_of_jobs(kubectl: Kubectl) -> None:
     kubectl.needs(1, 21)
     kubectl("create", "cronjob", "nightly", "--image=busybox:1", "--schedule=@daily")
     row = kubectl.table("get", "cronjob", "nightly", "-o", "wide")[1]
@@ -331,9 +331,13 @@ def test_wide_jobs(kubectl: Kubectl) -> None:
     assert row[-1].startswith("batch.kubernetes.io/controller-uid=")
 
 
-@pytest.mark.parametrize("manifest", [DEPLOYMENT, STATEFUL_SET, DAEMON_SET, REPLICA_SET, REPLICATION_CONTROLLER])
-def test_apply_again_changes_nothing(kubectl: Kubectl, manifest: str) -> None:
-    """Whatever kubectl says: to it, claims in a template differ from what the server makes of them."""
+@pytest.mark.parametrize(
+    "manifest",
+    [DEPLOYMENT, STATEFUL_SET, DAEMON_SET, REPLICA_SET, REPLICATION_CONTROLLER],
+    ids=["deployment", "statefulset", "daemonset", "replicaset", "replicationcontroller"],
+)
+def test_second_apply_changes_nothing(kubectl: Kubectl, manifest: str) -> None:
+    """kubectl may print "configured", since the defaults in volume claim templates look like changes to it."""
     output = kubectl("apply", "-f", "-", stdin=manifest)
     assert output.endswith("created\n")
     before = kubectl.json("get", output.split()[0])["spec"]

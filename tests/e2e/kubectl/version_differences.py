@@ -1,7 +1,7 @@
-"""How kubectl v1.32 to v1.35 answer otherwise than v1.36, the version of `sampan kubectl`.
+"""Where the output of kubectl v1.32 to v1.35 differs from v1.36, the version of `sampan kubectl`.
 
-The comparison runs with whatever kubectl a machine has. With an older one, texts that differ are made equal on both
-sides, and lines whose answer differs in more than that are run but not compared.
+The comparison runs with the kubectl of the machine. With an older version, texts that differ are made equal on both
+sides, and lines whose output differs in more than that are run but not compared.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 SAME = (1, 36)
-"""The version whose output is compared to the letter."""
+"""The version whose output is compared exactly."""
 OLDEST = (1, 32)
 """The oldest version whose differences are listed here."""
 AREAS = ("apply", "delete", "edit", "expose", "label", "patch", "rollout", "scale", "set", "streams")

@@ -1,4 +1,4 @@
-"""A cluster with a real node on which everything runs, and what tests do with it."""
+"""A cluster with a real node and all components, and helpers for its objects."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import IMAGE, NODE
 
 
-class Scene:
+class RealNodeCluster:
     def __init__(self, cluster: Cluster) -> None:
         self.client, self.root = cluster.client, cluster.kubeconfig.parent / "nodes" / NODE / "kubelet"
 
@@ -20,7 +20,7 @@ class Scene:
         meta = {"name": name, "namespace": namespace}
         return await self.client.of(kind).create(json.from_value({"metadata": meta, **content}, kind))
 
-    async def when(self, kind: type[Any], name: str, holds: Callable[[Any], bool], namespace: str = "") -> Any:
+    async def wait_for(self, kind: type[Any], name: str, holds: Callable[[Any], bool], namespace: str = "") -> Any:
         selection = Selection(namespace=namespace, fields=f"metadata.name={name}")
         async with asyncio.timeout(60), self.client.of(kind).watch(selection) as events:
             async for batch in events:
@@ -28,7 +28,7 @@ class Scene:
                     if event.type in ("ADDED", "MODIFIED") and holds(event.object):
                         return event.object
 
-    async def gone(self, kind: type[Any], name: str, namespace: str = "") -> None:
+    async def wait_until_gone(self, kind: type[Any], name: str, namespace: str = "") -> None:
         selection = Selection(namespace=namespace, fields=f"metadata.name={name}")
         async with asyncio.timeout(60), self.client.of(kind).watch(selection, resource_version="") as events:
             try:
@@ -39,23 +39,23 @@ class Scene:
                 if any(event.type == "DELETED" for event in batch):
                     return
 
-    async def pod(self, name: str, script: str, *, container: dict[str, Any] | None = None, **spec: Any) -> Pod:
-        """Its container says what the script says when it ends."""
+    async def create_pod(self, name: str, script: str, *, container: dict[str, Any] | None = None, **spec: Any) -> Pod:
+        """Create a pod whose container writes the output of the script as its termination message."""
         command = ["sh", "-c", f"({script}) > /dev/termination-log 2>&1"]
         only = {"name": "c", "image": IMAGE, "command": command, **(container or {})}
         whole = {"containers": [only], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, **spec}
         pod: Pod = await self.create(Pod, name, "default", spec=whole)
         return pod
 
-    async def with_claim(self, name: str, script: str) -> Pod:
-        """What claim c gives is at /data."""
+    async def create_pod_with_claim(self, name: str, script: str) -> Pod:
+        """Create a pod that mounts the claim c at /data."""
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
         mounts = [{"name": "data", "mountPath": "/data"}]
-        return await self.pod(name, script, container={"volumeMounts": mounts}, volumes=[volume])
+        return await self.create_pod(name, script, container={"volumeMounts": mounts}, volumes=[volume])
 
-    async def phase(self, name: str, phase: str) -> Pod:
+    async def wait_for_phase(self, name: str, phase: str) -> Pod:
         ends = (phase, "Succeeded", "Failed")
-        pod: Pod = await self.when(Pod, name, lambda pod: pod.status.phase in ends, "default")
+        pod: Pod = await self.wait_for(Pod, name, lambda pod: pod.status.phase in ends, "default")
         assert pod.status.phase == phase, (pod.status.reason, pod.status.message, output_of(pod))
         return pod
 

@@ -1,5 +1,5 @@
-"""What a vendor of storage runs in a cluster beside its driver: somebody who makes, enlarges and removes volumes for
-claims, and somebody who attaches them to nodes. Small, but by the rules for such."""
+"""The controllers that a storage vendor runs beside its CSI driver: a provisioner, a resizer and an attacher, reduced
+to what the tests need."""
 
 import asyncio
 import shutil
@@ -72,7 +72,7 @@ class Vendor:
         await self._client.of(PersistentVolume).create(volume)
 
     async def _resize(self, claim: PersistentVolumeClaim) -> None:
-        """The volume itself is as large as one likes; the rest is for the node to do."""
+        """Grant the requested size, and leave the expansion of the file system to the node."""
         status, name = claim.status, claim.spec.volumeName
         requested, has = claim.spec.resources.requests["storage"], status.capacity.get("storage", "")
         if status.phase != "Bound" or requested == has or status.allocatedResourceStatuses:

@@ -1,4 +1,5 @@
-"""A claim's whole way: from a class to a file in a container, past the pod's end, and away."""
+"""The lifecycle of a PersistentVolumeClaim: from a StorageClass to a file in a container, past the deletion of the pod,
+to reclaim."""
 
 import asyncio
 import hashlib
@@ -11,42 +12,43 @@ from sampan.api.types.storage_v1 import CSIDriver, CSINode, StorageClass, Volume
 from sampan.machinery.client import PatchType
 from sampan.runtimes import kernel
 from sampan.testing import Cluster
-from tests.e2e.conformance.storage.real_node import NODE, why_not
-from tests.e2e.volumes.real_node_cluster import Scene, output_of
+from tests.e2e.conformance.storage.real_node import NODE, missing_requirement
+from tests.e2e.volumes.real_node_cluster import RealNodeCluster, output_of
 from tests.e2e.volumes.storage_vendor import ZONE, Vendor
 from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import NAME, DirectoryDriver
 
 
-async def test_the_whole_way(tmp_path: Path) -> None:
-    if reason := why_not():
+async def test_claim_is_provisioned_attached_mounted_reused_and_reclaimed(tmp_path: Path) -> None:
+    if reason := missing_requirement():
         pytest.skip(reason)
 
     async with asyncio.timeout(150), Cluster(nodes=1, runtime="oci") as cluster:
-        scene, driver = Scene(cluster), DirectoryDriver(tmp_path / "data", topology={ZONE: "z1"})
+        real_node, driver = RealNodeCluster(cluster), DirectoryDriver(tmp_path / "data", topology={ZONE: "z1"})
         vendor = Vendor(client=cluster.client, driver=NAME, data=tmp_path / "data")
-        async with driver.serving(scene.root / "plugins_registry"), vendor.running():
-            await walk(scene, driver, tmp_path / "data")
-    assert kernel.mounts_below(scene.root) == []
+        async with driver.serving(real_node.root / "plugins_registry"), vendor.running():
+            await check_claim_lifecycle(real_node, driver, tmp_path / "data")
+    assert kernel.mounts_below(real_node.root) == []
 
 
-async def elsewhere(scene: Scene) -> None:
-    """A node with much more room, in a zone that the driver's volumes cannot be reached from: nobody runs it."""
+async def create_node_in_another_zone(real_node: RealNodeCluster) -> None:
+    """Create a node without a kubelet that has more capacity, in a zone from which the driver's volumes cannot be
+    reached."""
     room = {"cpu": "1000", "memory": "1000Gi", "pods": "1000"}
-    await scene.create(Node, "elsewhere")
+    await real_node.create(Node, "elsewhere")
     labels = {"metadata": {"labels": {ZONE: "z2"}}}
-    await scene.client.of(Node).patch("elsewhere", labels, type=PatchType.MERGE)
+    await real_node.client.of(Node).patch("elsewhere", labels, type=PatchType.MERGE)
     ready = {"status": {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}}
-    await scene.client.of(Node).patch("elsewhere", ready, type=PatchType.MERGE, subresource="status")
+    await real_node.client.of(Node).patch("elsewhere", ready, type=PatchType.MERGE, subresource="status")
 
 
-async def walk(scene: Scene, driver: DirectoryDriver, data: Path) -> None:
+async def check_claim_lifecycle(real_node: RealNodeCluster, driver: DirectoryDriver, data: Path) -> None:
     await driver.registered.wait()
-    await scene.when(CSINode, NODE, lambda obj: bool(obj.spec.drivers))
-    await scene.create(CSIDriver, NAME, spec={"attachRequired": True, "fsGroupPolicy": "File"})
-    await elsewhere(scene)
+    await real_node.wait_for(CSINode, NODE, lambda obj: bool(obj.spec.drivers))
+    await real_node.create(CSIDriver, NAME, spec={"attachRequired": True, "fsGroupPolicy": "File"})
+    await create_node_in_another_zone(real_node)
     zones = [{"matchLabelExpressions": [{"key": ZONE, "values": ["z1"]}]}]
-    await scene.create(
+    await real_node.create(
         StorageClass,
         "folders",
         provisioner=NAME,
@@ -54,51 +56,55 @@ async def walk(scene: Scene, driver: DirectoryDriver, data: Path) -> None:
         allowedTopologies=zones,
     )
     claim_spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
-    claim = await scene.create(
+    claim = await real_node.create(
         PersistentVolumeClaim, "c", "default", spec={**claim_spec, "storageClassName": "folders"}
     )
     name = f"pvc-{claim.metadata.uid}"
 
-    # Scheduled with its topology, and provisioned.
-    pod = await scene.with_claim("first", "echo kept > /data/file; until [ -e /data/end ]; do sleep 0.1; done")
-    bound = await scene.when(PersistentVolumeClaim, "c", lambda obj: obj.status.phase == "Bound", "default")
+    # The pod is scheduled by topology, and the volume is provisioned.
+    pod = await real_node.create_pod_with_claim(
+        "first", "echo kept > /data/file; until [ -e /data/end ]; do sleep 0.1; done"
+    )
+    bound = await real_node.wait_for(PersistentVolumeClaim, "c", lambda obj: obj.status.phase == "Bound", "default")
     assert (bound.spec.volumeName, bound.metadata.annotations["volume.kubernetes.io/selected-node"]) == (name, NODE)
-    pod = await scene.when(Pod, "first", lambda obj: obj.status.phase == "Running", "default")
+    pod = await real_node.wait_for(Pod, "first", lambda obj: obj.status.phase == "Running", "default")
     assert pod.spec.nodeName == NODE
 
-    # Attached, with the node's word for it.
+    # The volume is attached, and the status of the node shows it.
     attachment = f"csi-{hashlib.sha256(f'{name}{NAME}{NODE}'.encode()).hexdigest()}"
-    assert (await scene.client.of(VolumeAttachment).get(attachment)).status.attached
+    assert (await real_node.client.of(VolumeAttachment).get(attachment)).status.attached
     unique = f"kubernetes.io/csi/{NAME}^{name}"
-    node = await scene.client.of(Node).get(NODE)
+    node = await real_node.client.of(Node).get(NODE)
     assert (node.status.volumesInUse, [attached_volume.name for attached_volume in node.status.volumesAttached]) == (
         [unique],
         [unique],
     )
 
-    # Mounted at the global path, and from there in the pod, and in its container.
-    staged = scene.root / f"plugins/kubernetes.io/csi/{NAME}/{hashlib.sha256(name.encode()).hexdigest()}/globalmount"
-    published = scene.root / f"pods/{pod.metadata.uid}/volumes/kubernetes.io~csi/{name}/mount"
-    assert {staged, published} <= set(kernel.mounts_below(scene.root))
+    # The volume is staged at the global path, published to the pod, and mounted in its container.
+    staged = (
+        real_node.root / f"plugins/kubernetes.io/csi/{NAME}/{hashlib.sha256(name.encode()).hexdigest()}/globalmount"
+    )
+    published = real_node.root / f"pods/{pod.metadata.uid}/volumes/kubernetes.io~csi/{name}/mount"
+    assert {staged, published} <= set(kernel.mounts_below(real_node.root))
     assert dict(driver.of("NodeStageVolume")[0].publish_context) == {"device": "/dev/vdx"}
     await eventually((data / name / "file").exists)
     (data / name / "end").touch()
-    await scene.when(Pod, "first", lambda obj: obj.status.phase == "Succeeded", "default")
+    await real_node.wait_for(Pod, "first", lambda obj: obj.status.phase == "Succeeded", "default")
 
-    # It survives the pod; nobody has it then.
-    await scene.client.of(Pod).delete("first", "default")
-    await scene.gone(Pod, "first", "default")
-    await scene.gone(VolumeAttachment, attachment)
-    assert {staged, published} & set(kernel.mounts_below(scene.root)) == set()
-    assert (await scene.client.of(Node).get(NODE)).status.volumesInUse == []
+    # The volume survives the pod and is detached.
+    await real_node.client.of(Pod).delete("first", "default")
+    await real_node.wait_until_gone(Pod, "first", "default")
+    await real_node.wait_until_gone(VolumeAttachment, attachment)
+    assert {staged, published} & set(kernel.mounts_below(real_node.root)) == set()
+    assert (await real_node.client.of(Node).get(NODE)).status.volumesInUse == []
     assert (data / name / "file").read_text() == "kept\n"
-    await scene.with_claim("second", "cat /data/file")
-    second = await scene.phase("second", "Succeeded")
+    await real_node.create_pod_with_claim("second", "cat /data/file")
+    second = await real_node.wait_for_phase("second", "Succeeded")
     assert (output_of(second), second.spec.nodeName) == ("kept", NODE)
-    await scene.client.of(Pod).delete("second", "default")
-    await scene.gone(VolumeAttachment, attachment)
+    await real_node.client.of(Pod).delete("second", "default")
+    await real_node.wait_until_gone(VolumeAttachment, attachment)
 
-    # Reclaimed by policy.
-    await scene.client.of(PersistentVolumeClaim).delete("c", "default")
-    await scene.gone(PersistentVolume, name)
+    # The volume is deleted by its reclaim policy.
+    await real_node.client.of(PersistentVolumeClaim).delete("c", "default")
+    await real_node.wait_until_gone(PersistentVolume, name)
     assert not (data / name).exists()

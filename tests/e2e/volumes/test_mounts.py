@@ -1,4 +1,4 @@
-"""What containers of a real node see of what is mounted, and what the node sees of what they mount."""
+"""Mount propagation, recursive read-only mounts and image volumes with subPath on a real node."""
 
 import asyncio
 import tempfile
@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import Event
 from sampan.machinery.client import Selection
 from sampan.runtimes import kernel
 from sampan.testing import Cluster
-from tests.e2e.conformance.storage.real_node import COMPONENTS, RealNode, play, why_not
+from tests.e2e.conformance.storage.real_node import COMPONENTS, RealNode, missing_requirement, run_scenario
 from tests.runtimes.images.builders import MadeImage
 from tests.runtimes.images.registry import FakeRegistry, serving
 
@@ -22,7 +22,7 @@ MS_SHARED = 1 << 20
 
 @contextmanager
 def shared_directory() -> Iterator[Path]:
-    """Whose mounts others may see."""
+    """Yield a directory with shared mount propagation."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         kernel.mount(directory, directory, flags=kernel.MS_BIND)
@@ -39,23 +39,25 @@ def mount(**more: Any) -> list[dict[str, Any]]:
     return [{"name": "v", "mountPath": "/v", **more}]
 
 
-async def both_ways(node: RealNode) -> None:
+async def check_mount_propagation(node: RealNode) -> None:
     with shared_directory() as directory:
         volume = {"name": "v", "hostPath": {"path": str(directory)}}
         wait = "until [ -e /v/mounted ]; do sleep 0.1; done; cat /v/inner/file || echo nothing"
         for name, mode in (("sees", "HostToContainer"), ("sees-not", "None")):
             await node.start(wait, volume, name=name, mounts=mount(mountPropagation=mode))
-            await node.running(name)
+            await node.wait_until_running(name)
         makes = "mount -t tmpfs t /v/inner && echo new > /v/inner/file && touch /v/mounted"
         privileged = {"securityContext": {"privileged": True}}
         mounts = mount(mountPropagation="Bidirectional")
-        await node.ended(await node.start(makes, volume, name="makes", mounts=mounts, container=privileged))
+        await node.wait_until_succeeded(
+            await node.start(makes, volume, name="makes", mounts=mounts, container=privileged)
+        )
         assert (directory / "inner/file").read_text() == "new\n"
-        assert node.output_of(await node.ended("sees")) == "new"
-        assert "nothing" in node.output_of(await node.ended("sees-not"))
+        assert node.output_of(await node.wait_until_succeeded("sees")) == "new"
+        assert "nothing" in node.output_of(await node.wait_until_succeeded("sees-not"))
 
 
-async def read_only_all_the_way(node: RealNode) -> None:
+async def check_recursive_read_only(node: RealNode) -> None:
     with shared_directory() as directory:
         kernel.mount("tmpfs", directory / "inner", "tmpfs")
         volume = {"name": "v", "hostPath": {"path": str(directory)}}
@@ -64,7 +66,7 @@ async def read_only_all_the_way(node: RealNode) -> None:
         assert plain == "not here"
         for mode in ("Enabled", "IfPossible"):
             mounts = mount(readOnly=True, recursiveReadOnly=mode)
-            pod = await node.ended(await node.start(tries, volume, name=mode.lower(), mounts=mounts))
+            pod = await node.wait_until_succeeded(await node.start(tries, volume, name=mode.lower(), mounts=mounts))
             assert node.output_of(pod) == "not here\nnor inside"
             volume_mount_statuses = pod.status.containerStatuses[0].volumeMounts
             assert [
@@ -73,7 +75,7 @@ async def read_only_all_the_way(node: RealNode) -> None:
             ] == [("v", "Enabled")]
 
 
-async def parts_of_images(node: RealNode) -> None:
+async def check_image_sub_paths(node: RealNode) -> None:
     registry = FakeRegistry()
     registry.add("boat", "1", MadeImage({"etc": None, "etc/name": b"sampan", "top": b"deck"}))
     async with serving(registry) as address:
@@ -97,13 +99,15 @@ async def event_message(node: RealNode, name: str, reason: str) -> str:
     raise AssertionError("the watch has ended")
 
 
-async def test_mounts() -> None:
-    if reason := why_not():
+async def test_mount_propagation_recursive_read_only_and_image_sub_paths() -> None:
+    if reason := missing_requirement():
         pytest.skip(reason)
 
     async with asyncio.timeout(120), Cluster(nodes=1, runtime="oci", components=COMPONENTS) as cluster:
         home = cluster.kubeconfig.parent
         async with asyncio.TaskGroup() as group:
-            for number, scenario in enumerate((both_ways, read_only_all_the_way, parts_of_images)):
-                group.create_task(play(cluster, f"test-{number}", scenario))
+            for number, scenario in enumerate(
+                (check_mount_propagation, check_recursive_read_only, check_image_sub_paths)
+            ):
+                group.create_task(run_scenario(cluster, f"test-{number}", scenario))
     assert kernel.mounts_below(home) == []

@@ -1,4 +1,4 @@
-"""Pods on a real node that wait for what they mount."""
+"""Pods on a real node whose volume sources do not exist yet."""
 
 import asyncio
 
@@ -8,11 +8,11 @@ from sampan.api.types.core_v1 import Event, Pod
 from sampan.machinery.client import Delete, Selection
 from sampan.runtimes import kernel
 from sampan.testing import Cluster
-from tests.e2e.conformance.storage.real_node import COMPONENTS, RealNode, play, why_not
+from tests.e2e.conformance.storage.real_node import COMPONENTS, RealNode, missing_requirement, run_scenario
 
 
 async def event_message(node: RealNode, reason: str) -> str:
-    """The first event of that reason."""
+    """Return the message of the first event with this reason."""
     selection = Selection(namespace=node.namespace, fields=f"reason={reason}")
     async with asyncio.timeout(60), node.client.of(Event).watch(selection) as events:
         async for batch in events:
@@ -22,8 +22,8 @@ async def event_message(node: RealNode, reason: str) -> str:
     raise AssertionError("the watch has ended")
 
 
-async def waits(node: RealNode, name: str) -> str:
-    """Why the pod's container does."""
+async def waiting_reason(node: RealNode, name: str) -> str:
+    """Return the reason for which the container of the pod waits."""
     selection = Selection(namespace=node.namespace, fields=f"metadata.name={name}")
     async with asyncio.timeout(60), node.client.of(Pod).watch(selection) as events:
         async for batch in events:
@@ -33,17 +33,17 @@ async def waits(node: RealNode, name: str) -> str:
     raise AssertionError("the watch has ended")
 
 
-async def comes_later(node: RealNode) -> None:
+async def check_config_map_created_later(node: RealNode) -> None:
     name = await node.start("cat /v/a", {"name": "v", "configMap": {"name": "later"}})
     text = 'MountVolume.SetUp failed for volume "v" : configmap "later" not found'
     assert await event_message(node, "FailedMount") == text
-    assert await waits(node, name) == "ContainerCreating"
+    assert await waiting_reason(node, name) == "ContainerCreating"
     await node.config_map("later", data={"a": "here"})
-    assert node.output_of(await node.ended(name)) == "here"
+    assert node.output_of(await node.wait_until_succeeded(name)) == "here"
 
 
-async def never_comes(node: RealNode) -> None:
-    """Who waits can be deleted."""
+async def check_deletion_of_a_waiting_pod(node: RealNode) -> None:
+    """A pod that waits for a missing secret can be deleted."""
     name = await node.start("true", {"name": "v", "secret": {"secretName": "never"}})
     assert (
         await event_message(node, "FailedMount") == 'MountVolume.SetUp failed for volume "v" : secret "never" not found'
@@ -57,7 +57,7 @@ async def never_comes(node: RealNode) -> None:
                     return
 
 
-async def claim_is_missing(node: RealNode) -> None:
+async def check_missing_claim(node: RealNode) -> None:
     await node.start("true", {"name": "v", "persistentVolumeClaim": {"claimName": "none"}})
     parts = "unmounted volumes=[v], unattached volumes=[], failed to process volumes=[v]"
     why = "failed to fetch PVC from API server: "
@@ -65,13 +65,15 @@ async def claim_is_missing(node: RealNode) -> None:
     assert (await event_message(node, "FailedMount")).startswith(text)
 
 
-async def test_waiting() -> None:
-    if reason := why_not():
+async def test_pods_with_missing_volume_sources_wait_and_can_be_deleted() -> None:
+    if reason := missing_requirement():
         pytest.skip(reason)
 
     async with asyncio.timeout(120), Cluster(nodes=1, runtime="oci", components=COMPONENTS) as cluster:
         home = cluster.kubeconfig.parent
         async with asyncio.TaskGroup() as group:
-            for number, scenario in enumerate((comes_later, never_comes, claim_is_missing)):
-                group.create_task(play(cluster, f"test-{number}", scenario))
+            for number, scenario in enumerate(
+                (check_config_map_created_later, check_deletion_of_a_waiting_pod, check_missing_claim)
+            ):
+                group.create_task(run_scenario(cluster, f"test-{number}", scenario))
     assert kernel.mounts_below(home) == []

@@ -1,10 +1,10 @@
-"""The conformance descriptions of admission policies and webhooks that are about their objects alone, each a test whose
-first line is its name."""
+"""Conformance tests of sig-api-machinery for the objects of admission policies and webhooks. The first paragraph of a
+docstring is the official test name."""
 
 import pytest
 
 from tests.e2e.conformance.api import Api, Value
-from tests.e2e.conformance.operations import is_discovered, supports_everything, supports_subresource
+from tests.e2e.conformance.operations import check_api_operations, check_discovery, check_subresource
 
 GROUP = "admissionregistration.k8s.io"
 RULES = [
@@ -18,28 +18,28 @@ def condition(type: str) -> Value:
 
 
 def mine(api: Api) -> Value:
-    """Nobody else's objects are to be judged by what a test makes."""
+    """Return match constraints that select only the namespace of the test."""
     selector = {"matchLabels": {"kubernetes.io/metadata.name": api.namespace}}
     return {"namespaceSelector": selector, "resourceRules": RULES}
 
 
-def test_validating_policies(api: Api) -> None:
+def test_validating_admission_policy_api(api: Api) -> None:
     """[sig-api-machinery] ValidatingAdmissionPolicy [Privileged:ClusterAdmin] should support ValidatingAdmissionPolicy
     API operations [Conformance]"""
     rule = {"expression": "object.spec.replicas <= 100", "messageExpression": "'too many'"}
     spec = {"matchConstraints": mine(api), "validations": [rule], "failurePolicy": "Ignore"}
-    policies = supports_everything(api, GROUP, "validatingadmissionpolicies", subresources=("status",), spec=spec)
+    policies = check_api_operations(api, GROUP, "validatingadmissionpolicies", subresources=("status",), spec=spec)
     name = f"{api.namespace}-parts"
     policies.create(name, spec=spec)
     changed = policies.patch(name, {"spec": {"failurePolicy": "Fail"}})
     assert (changed["spec"]["failurePolicy"], changed["metadata"]["generation"]) == ("Fail", 2)
-    obj = supports_subresource(
+    obj = check_subresource(
         policies,
         name,
         "status",
         {"conditions": [condition("PatchStatusFailed")]},
         lambda status: status["conditions"].append(condition("StatusUpdateFailed")),
-        is_all=False,
+        allows_metadata=False,
     )
     assert [condition["type"] for condition in obj["status"]["conditions"]] == [
         "PatchStatusFailed",
@@ -48,7 +48,7 @@ def test_validating_policies(api: Api) -> None:
     policies.delete(name)
 
 
-def test_mutating_policies(api: Api) -> None:
+def test_mutating_admission_policy_api(api: Api) -> None:
     """[sig-api-machinery] MutatingAdmissionPolicy [Privileged:ClusterAdmin] should support MutatingAdmissionPolicy API
     operations [Conformance]"""
     expression = "Object{metadata: Object.metadata{labels: {'example': 'yes'}}}"
@@ -59,7 +59,7 @@ def test_mutating_policies(api: Api) -> None:
         "failurePolicy": "Ignore",
         "reinvocationPolicy": "Never",
     }
-    supports_everything(api, GROUP, "mutatingadmissionpolicies", spec=spec)
+    check_api_operations(api, GROUP, "mutatingadmissionpolicies", spec=spec)
 
 
 @pytest.mark.parametrize(
@@ -79,15 +79,15 @@ def test_mutating_policies(api: Api) -> None:
         ),
     ],
 )
-def test_bindings(api: Api, plural: str, more: Value) -> None:
-    supports_everything(api, GROUP, plural, spec={"policyName": "replicalimit-policy.example.com", **more})
+def test_admission_policy_binding_api(api: Api, plural: str, more: Value) -> None:
+    check_api_operations(api, GROUP, plural, spec={"policyName": "replicalimit-policy.example.com", **more})
 
 
-def test_webhooks_are_discovered(api: Api) -> None:
+def test_webhook_configurations_are_discovered(api: Api) -> None:
     """[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin] should include webhook resources in discovery
     documents [Conformance]"""
     for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
-        is_discovered(api, GROUP, plural)
+        check_discovery(api, GROUP, plural)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_webhooks_are_discovered(api: Api) -> None:
         ),
     ],
 )
-def test_match_conditions(api: Api, plural: str) -> None:
+def test_webhook_match_conditions(api: Api, plural: str) -> None:
     conditions = [
         {"name": f"expression-{number}", "expression": f"object.metadata.namespace == '{word}'"}
         for number, word in enumerate(("production", "staging"))

@@ -1,11 +1,12 @@
-"""The conformance descriptions of what a server tells about itself, each a test whose first line is its name."""
+"""Conformance tests of sig-api-machinery for discovery. The first paragraph of a docstring is the official test
+name."""
 
 import json
 
 from sampan.machinery.client.discovery import Discovery
 from sampan.testing import Cluster
 from tests.e2e.conformance.api import Api, Value
-from tests.e2e.conformance.operations import is_discovered
+from tests.e2e.conformance.operations import check_discovery
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 RESOURCES = {
@@ -56,7 +57,7 @@ def test_a_resource_of_each_group(api: Api) -> None:
 
 
 def listed(document: Value) -> set[tuple[str, str, str]]:
-    """Group, version and name of each resource."""
+    """Return group, version and name of each resource."""
     return {
         (group["metadata"].get("name", ""), version["version"], row["resource"])
         for group in document["items"]
@@ -65,7 +66,7 @@ def listed(document: Value) -> set[tuple[str, str, str]]:
     }
 
 
-def test_aggregated(api: Api) -> None:
+def test_aggregated_discovery_accept_headers(api: Api) -> None:
     """[sig-api-machinery] AggregatedDiscovery should support raw aggregated discovery endpoint Accept headers
     [Conformance]"""
     resources: set[tuple[str, str, str]] = set()
@@ -76,15 +77,15 @@ def test_aggregated(api: Api) -> None:
         assert headers.get_content_type() == "application/json"
         assert "as=APIGroupDiscoveryList" in headers["Content-Type"]
         resources |= listed(document)
-    assert {(*place, resource) for place, resource in RESOURCES.items()} <= resources
+    assert {(*group_version, resource) for group_version, resource in RESOURCES.items()} <= resources
 
 
-def test_aggregated_for_clients(sampan_cluster: Cluster) -> None:
+def test_aggregated_discovery_client(sampan_cluster: Cluster) -> None:
     """[sig-api-machinery] AggregatedDiscovery should support aggregated discovery interface [Conformance]"""
     rows, failure = sampan_cluster.run(Discovery(sampan_cluster.client).served())
     assert failure == ""
     resources = {(row.group, row.version, row.plural) for row in rows}
-    assert {(*place, resource) for place, resource in RESOURCES.items()} <= resources
+    assert {(*group_version, resource) for group_version, resource in RESOURCES.items()} <= resources
 
 
 def test_version(api: Api) -> None:
@@ -93,19 +94,19 @@ def test_version(api: Api) -> None:
     assert (int(version["major"]), int(version["minor"])) == (1, 36)
 
 
-def test_no_table(api: Api) -> None:
+def test_table_of_a_review_is_not_acceptable(api: Api) -> None:
     """[sig-api-machinery] Servers with support for Table transformation should return a 406 for a backend which does
     not implement metadata [Conformance]"""
     spec = {"nonResourceAttributes": {"path": "/", "verb": "get"}}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
     headers = {"Content-Type": "application/json", "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
-    place = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    status, _, body = api.raw("POST", place, json.dumps(review).encode(), headers)
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    status, _, body = api.raw("POST", path, json.dumps(review).encode(), headers)
     assert status == 406
     assert (json.loads(body)["kind"], json.loads(body)["code"]) == ("Status", 406)
 
 
-def test_definitions_of_custom_resources(api: Api) -> None:
+def test_custom_resource_definitions_are_discovered(api: Api) -> None:
     """[sig-api-machinery] CustomResourceDefinition resources [Privileged:ClusterAdmin] should include custom resource
     definition resources in discovery documents [Conformance]"""
-    is_discovered(api, "apiextensions.k8s.io", "customresourcedefinitions", ("status",))
+    check_discovery(api, "apiextensions.k8s.io", "customresourcedefinitions", ("status",))

@@ -1,8 +1,9 @@
-"""The conformance descriptions of fields that are not known or said twice, each a test whose first line is its name."""
+"""Conformance tests of sig-api-machinery for unknown and duplicate fields. The first paragraph of a docstring is the
+official test name."""
 
 import pytest
 
-from tests.e2e.conformance.api import Api, Refused
+from tests.e2e.conformance.api import Api, ApiError
 
 DEPLOYMENT = """{
     "apiVersion": "apps/v1",
@@ -20,14 +21,15 @@ DEPLOYMENT = """{
 
 
 def refusal(api: Api, meta: str = "", spec: str = "") -> str:
-    """Of a deployment with more in its metadata or spec; without that it would be fine."""
+    """Return the error for a Deployment with additional text in its metadata or spec; without that text it is
+    created."""
     deployments = api.of("deployments", "apps/v1")
     strict = {"fieldManager": "field_validation_mgr", "fieldValidation": "Strict"}
-    with pytest.raises(Refused) as refused:
-        api.send("POST", deployments.place, (DEPLOYMENT % (meta, spec)).encode(), **strict)
+    with pytest.raises(ApiError) as refused:
+        api.send("POST", deployments.collection_path, (DEPLOYMENT % (meta, spec)).encode(), **strict)
     assert (refused.value.code, refused.value.reason) == (400, "BadRequest")
     assert deployments.names() == []
-    api.send("POST", deployments.place, (DEPLOYMENT % ("", "")).encode(), **strict)
+    api.send("POST", deployments.collection_path, (DEPLOYMENT % ("", "")).encode(), **strict)
     assert deployments.names() == ["my-dep"]
     return str(refused.value)
 
@@ -39,7 +41,7 @@ def test_unknown_and_duplicate_fields(api: Api) -> None:
     assert 'strict decoding error: unknown field "spec.unknownField", duplicate field "spec.replicas"' in output
 
 
-def test_unknown_metadata(api: Api) -> None:
+def test_unknown_metadata_fields(api: Api) -> None:
     """[sig-api-machinery] FieldValidation should detect unknown metadata fields of a typed object [Conformance]"""
     output = refusal(api, meta='"unknownMeta": "foo",')
     assert 'strict decoding error: unknown field "metadata.unknownMeta"' in output

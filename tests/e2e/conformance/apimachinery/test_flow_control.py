@@ -1,9 +1,10 @@
-"""The conformance descriptions of API priority and fairness as objects, each a test whose first line is its name."""
+"""Conformance tests of sig-api-machinery for the objects of API priority and fairness. The first paragraph of a
+docstring is the official test name."""
 
 from typing import Any
 
 from tests.e2e.conformance.api import Api, Value
-from tests.e2e.conformance.operations import supports_everything, supports_subresource
+from tests.e2e.conformance.operations import check_api_operations, check_subresource
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 
@@ -12,22 +13,22 @@ def condition(type: str) -> Value:
     return {"type": type, "status": "False", "reason": "e2e"}
 
 
-def is_changed(api: Api, plural: str, spec: Value, patch: Value, update: Value) -> None:
-    """Its spec by a patch and by an update, and its status apart from that."""
-    objects = supports_everything(api, GROUP, plural, subresources=("status",), spec=spec)
+def check_spec_and_status_changes(api: Api, plural: str, spec: Value, patch: Value, update: Value) -> None:
+    """Patch and update the spec of an object, and change its status separately."""
+    objects = check_api_operations(api, GROUP, plural, subresources=("status",), spec=spec)
     name = f"{api.namespace}-changed"
     objects.create(name, spec=spec)
     patched = objects.patch(name, {"spec": patch})
-    assert patched["spec"] == deep(spec, patch, patched)
-    updated = objects.change(name, lambda obj: obj.update(spec=deep(obj["spec"], update)))
-    assert updated["spec"] == deep(patched["spec"], update)
-    obj = supports_subresource(
+    assert patched["spec"] == merged(spec, patch, patched)
+    updated = objects.change(name, lambda obj: obj.update(spec=merged(obj["spec"], update)))
+    assert updated["spec"] == merged(patched["spec"], update)
+    obj = check_subresource(
         objects,
         name,
         "status",
         {"conditions": [condition("PatchStatusFailed")]},
         lambda status: status["conditions"].append(condition("StatusUpdateFailed")),
-        is_all=False,
+        allows_metadata=False,
     )
     types = [condition["type"] for condition in obj["status"]["conditions"]]
     assert {"PatchStatusFailed", "StatusUpdateFailed"} <= set(types)
@@ -36,9 +37,9 @@ def is_changed(api: Api, plural: str, spec: Value, patch: Value, update: Value) 
     assert objects.is_gone(name)
 
 
-def deep(old: Value, new: Value, defaults: Any = None) -> Value:
-    """`old` with what is new at any depth; `defaults` has what the server adds."""
-    inner = {key: deep(old.get(key, {}), value) for key, value in new.items() if isinstance(value, dict)}
+def merged(old: Value, new: Value, defaults: Any = None) -> Value:
+    """Return `old` with the values of `new` at any depth; `defaults` has the fields that the server adds."""
+    inner = {key: merged(old.get(key, {}), value) for key, value in new.items() if isinstance(value, dict)}
     return {**(defaults["spec"] if defaults else {}), **old, **new, **inner}
 
 
@@ -51,7 +52,7 @@ def test_flow_schemas(api: Api) -> None:
         "distinguisherMethod": {"type": "ByUser"},
         "rules": [{"subjects": [subject], "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}]}],
     }
-    is_changed(api, "flowschemas", spec, {"matchingPrecedence": 9999}, {"matchingPrecedence": 9000})
+    check_spec_and_status_changes(api, "flowschemas", spec, {"matchingPrecedence": 9999}, {"matchingPrecedence": 9000})
 
 
 def test_priority_levels(api: Api) -> None:
@@ -64,4 +65,4 @@ def test_priority_levels(api: Api) -> None:
     }
     spec = {"type": "Limited", "limited": limited}
     patch, update = ({"limited": {"nominalConcurrencyShares": shares}} for shares in (4, 6))
-    is_changed(api, "prioritylevelconfigurations", spec, patch, update)
+    check_spec_and_status_changes(api, "prioritylevelconfigurations", spec, patch, update)

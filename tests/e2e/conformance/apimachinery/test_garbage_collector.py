@@ -1,4 +1,4 @@
-"""The conformance descriptions of sig-api-machinery for the garbage collector, each a test of that name."""
+"""Conformance tests of sig-api-machinery for the garbage collector. The docstring is the official test name."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from sampan.api.types.core_v1 import Pod, ReplicationController
 from sampan.machinery.client import Delete
 from sampan.machinery.errors import NotFound
 from tests.e2e.conformance.apps.replica_cluster import (
-    Replicated,
+    ReplicaCluster,
     deployment,
     is_running,
-    play,
     replication_controller,
+    run_scenario,
     template,
 )
 
@@ -22,24 +22,24 @@ LABELS = {"name": "gc"}
 BACKGROUND, FOREGROUND, ORPHAN = (Delete(propagation=word) for word in ("Background", "Foreground", "Orphan"))
 
 
-async def is_gone(c: Replicated, type: type[Any], name: str) -> bool:
+async def is_gone(c: ReplicaCluster, type: type[Any], name: str) -> bool:
     with pytest.raises(NotFound):
         await c.get(type, name)
     return True
 
 
 def slow_template(labels: dict[str, str]) -> dict[str, Any]:
-    """Pods that take their time to end."""
+    """Return a pod template with a grace period and a finalizer, so that pods do not disappear at once."""
     pod_template = template(labels)
     pod_template["spec"]["terminationGracePeriodSeconds"] = 30
     pod_template["metadata"]["finalizers"] = ["example.com/last"]
     return pod_template
 
 
-def test_background_of_a_deployment() -> None:
+def test_background_deletion_of_a_deployment() -> None:
     """[sig-api-machinery] Garbage collector should delete RS created by deployment when not orphaning"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await c.create(deployment("d", 2, template(LABELS)))
         assert len(await c.sets()) == 1
         await c.of(Deployment).delete("d", "default", options=BACKGROUND)
@@ -48,13 +48,13 @@ def test_background_of_a_deployment() -> None:
         assert await c.sets() == {}
         assert await c.pods() == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_background_of_a_replication_controller() -> None:
+def test_background_deletion_of_a_replication_controller() -> None:
     """[sig-api-machinery] Garbage collector should delete pods created by rc when not orphaning"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await c.create(replication_controller("rc", 2, template(LABELS)))
         assert len(await c.pods()) == 2
         await c.of(ReplicationController).delete("rc", "default", options=BACKGROUND)
@@ -62,14 +62,14 @@ def test_background_of_a_replication_controller() -> None:
         assert await is_gone(c, ReplicationController, "rc")
         assert await c.pods() == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_foreground_of_a_replication_controller() -> None:
+def test_foreground_deletion_of_a_replication_controller() -> None:
     """[sig-api-machinery] Garbage collector should keep the rc around until all its pods are deleted if the
     deleteOptions says so [Serial]"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         controllers, pods = c.of(ReplicationController), c.of(Pod)
         await c.create(replication_controller("rc", 10, slow_template(LABELS)), 5)
         assert sum(map(is_running, await c.pods())) == 10
@@ -90,13 +90,13 @@ def test_foreground_of_a_replication_controller() -> None:
         assert await c.pods() == []
         assert await is_gone(c, ReplicationController, "rc")
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_orphans_of_a_replication_controller() -> None:
+def test_orphaning_deletion_of_a_replication_controller() -> None:
     """[sig-api-machinery] Garbage collector should orphan pods created by rc if delete options say so [Serial]"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await c.create(replication_controller("rc", 10, template(LABELS)), 5)
         await c.of(ReplicationController).delete("rc", "default", options=ORPHAN)
         await c.clock.advance(30)
@@ -105,14 +105,14 @@ def test_orphans_of_a_replication_controller() -> None:
         assert len(left) == 10
         assert all(pod.metadata.ownerReferences == [] for pod in left)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_orphans_of_a_deployment() -> None:
+def test_orphaning_deletion_of_a_deployment() -> None:
     """[sig-api-machinery] Garbage collector should orphan RS created by deployment when
     deleteOptions.PropagationPolicy is Orphan"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await c.create(deployment("d", 2, template(LABELS)))
         await c.of(Deployment).delete("d", "default", options=ORPHAN)
         await c.clock.advance(30)
@@ -121,14 +121,14 @@ def test_orphans_of_a_deployment() -> None:
         assert left.metadata.ownerReferences == []
         assert len(await c.pods()) == 2
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_several_owners() -> None:
+def test_dependent_with_another_valid_owner_is_kept() -> None:
     """[sig-api-machinery] Garbage collector should not delete dependents that have both valid owner and owner that's
     waiting for dependents to be deleted [Serial]"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await c.create(replication_controller("to-be-deleted", 10, template(LABELS)), 5)
         stays = await c.create(replication_controller("to-stay", 0, template({"name": "stay"})))
         half = (await c.pods("name=gc"))[:5]
@@ -144,13 +144,13 @@ def test_several_owners() -> None:
             assert pod.metadata.deletionTimestamp is None
             assert [ref.uid for ref in pod.metadata.ownerReferences] == [stays.metadata.uid]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_circle() -> None:
+def test_owner_reference_cycle_does_not_block_deletion() -> None:
     """[sig-api-machinery] Garbage collector should not be blocked by dependency circle"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         pods = c.of(Pod)
         uids = {}
         for name in ("pod1", "pod2", "pod3"):
@@ -165,4 +165,4 @@ def test_circle() -> None:
         await c.clock.advance(10)
         assert await c.pods() == []
 
-    play(scenario)
+    run_scenario(scenario)

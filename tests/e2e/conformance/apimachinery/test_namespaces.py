@@ -1,4 +1,4 @@
-"""The conformance descriptions of sig-api-machinery for namespaces, each a test of that name."""
+"""Conformance tests of sig-api-machinery for namespaces. The docstring is the official test name."""
 
 import pytest
 
@@ -8,29 +8,29 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.copies import copy_of
 from sampan.machinery.errors import NotFound
-from tests.e2e.conformance.apps.replica_cluster import Replicated, play, template
+from tests.e2e.conformance.apps.replica_cluster import ReplicaCluster, run_scenario, template
 
 NAME = "nsdeletetest"
 HERE = Selection(namespace=NAME)
 
 
-async def make(c: Replicated, name: str = NAME) -> Namespace:
+async def make(c: ReplicaCluster, name: str = NAME) -> Namespace:
     namespace: Namespace = await c.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
     await c.clock.settle()
     assert (await c.of(ServiceAccount).get("default", name)).metadata.name == "default"
     return namespace
 
 
-async def read(c: Replicated) -> Namespace:
+async def read(c: ReplicaCluster) -> Namespace:
     await c.clock.settle()
     namespace: Namespace = await c.of(Namespace).get(NAME)
     return namespace
 
 
-def test_pods_go_with_their_namespace() -> None:
+def test_deleting_a_namespace_deletes_its_pods() -> None:
     """[sig-api-machinery] Namespaces [Serial] should ensure that all pods are removed when a namespace is deleted"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await make(c)
         value = {"metadata": {"name": "test-pod", "namespace": NAME}, "spec": template({})["spec"]}
         await c.of(Pod).create(codec.from_value(value, Pod))
@@ -43,14 +43,14 @@ def test_pods_go_with_their_namespace() -> None:
         await make(c)
         assert (await c.of(Pod).list(HERE)).items == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_services_go_with_their_namespace() -> None:
+def test_deleting_a_namespace_deletes_its_services() -> None:
     """[sig-api-machinery] Namespaces [Serial] should ensure that all services are removed when a namespace is
     deleted"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await make(c)
         value = {"metadata": {"name": "test-service", "namespace": NAME}, "spec": {"ports": [{"port": 80}]}}
         await c.of(Service).create(codec.from_value(value, Service))
@@ -61,37 +61,37 @@ def test_services_go_with_their_namespace() -> None:
         await make(c)
         assert (await c.of(Service).list(HERE)).items == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_patch() -> None:
     """[sig-api-machinery] Namespaces [Serial] should patch a Namespace"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await make(c)
         await c.of(Namespace).patch(NAME, {"metadata": {"labels": {"testLabel": "testValue"}}})
         assert (await read(c)).metadata.labels["testLabel"] == "testValue"
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_update() -> None:
     """[sig-api-machinery] Namespaces [Serial] should apply an update to a Namespace"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await make(c)
         changed = copy_of(await read(c))
         changed.metadata.labels["updated"] = "yes"
         await c.of(Namespace).update(changed)
         assert (await read(c)).metadata.labels["updated"] == "yes"
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_status() -> None:
     """[sig-api-machinery] Namespaces [Serial] should apply changes to a namespace status"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await make(c)
         assert (await read(c)).status.phase == "Active"
         condition = {"type": "StatusPatch", "status": "True", "reason": "E2E", "message": "Patched by an e2e test"}
@@ -103,13 +103,13 @@ def test_status() -> None:
         await c.of(Namespace).update_status(changed)
         assert [condition.type for condition in (await read(c)).status.conditions] == ["StatusPatch", "StatusUpdate"]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_finalizer() -> None:
     """[sig-api-machinery] Namespaces [Serial] should apply a finalizer to a Namespace"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await make(c)
         mine = "e2e.example.com/fakeFinalizer"
         changed = copy_of(await read(c))
@@ -121,13 +121,13 @@ def test_finalizer() -> None:
         await c.of(Namespace).update(changed, subresource="finalize")
         assert mine not in (await read(c)).spec.finalizers
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_pods_go_first() -> None:
+def test_pods_are_deleted_before_other_objects() -> None:
     """[sig-api-machinery] OrderedNamespaceDeletion namespace deletion should delete pod first"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await make(c)
         meta = {"name": "test-pod", "namespace": NAME, "finalizers": ["e2e.example.com/finalizer"]}
         await c.of(Pod).create(codec.from_value({"metadata": meta, "spec": template({})["spec"]}, Pod))
@@ -152,4 +152,4 @@ def test_pods_go_first() -> None:
         with pytest.raises(NotFound):
             await c.of(ConfigMap).get("test-configmap", NAME)
 
-    play(scenario)
+    run_scenario(scenario)

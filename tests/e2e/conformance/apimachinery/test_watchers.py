@@ -1,6 +1,6 @@
-"""The conformance descriptions of watches, each a test whose first line is its name.
+"""Conformance tests of sig-api-machinery for watches. The first paragraph of a docstring is the official test name.
 
-That something is not told of is seen by what comes next: events come in the order of what happened.
+That an event is not sent is seen from the next event, since events arrive in order.
 """
 
 import threading
@@ -13,7 +13,7 @@ from tests.e2e.conformance.api import Api, Objects, Value, Watch
 KEY = "watch-this-configmap"
 ROUNDS = 100
 AHEAD = 5
-"""Events that the writer may be ahead of those who watch."""
+"""How many events the writer may be ahead of the watches."""
 
 
 def changed(maps: Objects, name: str, mutation: str) -> Value:
@@ -24,7 +24,7 @@ def labelled(maps: Objects, name: str, value: str) -> Value:
     return maps.change(name, lambda obj: obj["metadata"]["labels"].update({KEY: value}))
 
 
-def test_several_watchers(api: Api) -> None:
+def test_watches_with_different_label_selectors(api: Api) -> None:
     """[sig-api-machinery] Watchers should observe add, update, and delete watch notifications on configmaps
     [Conformance]"""
     maps = api.of("configmaps")
@@ -51,7 +51,7 @@ def test_several_watchers(api: Api) -> None:
         assert watch_b.take(1) == [("ADDED", "last")]
 
 
-def test_from_a_version(api: Api) -> None:
+def test_watch_from_a_resource_version(api: Api) -> None:
     """[sig-api-machinery] Watchers should be able to start watching from a specific resource version [Conformance]"""
     maps = api.of("configmaps")
     maps.create("m", {KEY: "from"})
@@ -62,7 +62,7 @@ def test_from_a_version(api: Api) -> None:
         assert events.take(1) == [("DELETED", "m")]
 
 
-def test_watching_again(api: Api) -> None:
+def test_watch_resumes_from_the_last_resource_version(api: Api) -> None:
     """[sig-api-machinery] Watchers should be able to restart watching from the last resource version observed by the
     previous watch [Conformance]"""
     maps = api.of("configmaps")
@@ -79,7 +79,7 @@ def test_watching_again(api: Api) -> None:
         assert events.take(1) == [("DELETED", "m")]
 
 
-def test_label_that_changes(api: Api) -> None:
+def test_object_that_leaves_the_selector_is_reported_deleted(api: Api) -> None:
     """[sig-api-machinery] Watchers should observe an object deletion if it stops meeting the requirements of the
     selector [Conformance]"""
     maps = api.of("configmaps")
@@ -98,8 +98,8 @@ def test_label_that_changes(api: Api) -> None:
 
 
 @contextmanager
-def written_beside(cluster: Cluster, namespace: str) -> Iterator[threading.Semaphore]:
-    """Somebody else creates, updates and deletes config maps, as far ahead as the semaphore allows."""
+def concurrent_writer(cluster: Cluster, namespace: str) -> Iterator[threading.Semaphore]:
+    """Create, update and delete config maps in a thread, as far ahead as the semaphore allows."""
     room, is_over = threading.Semaphore(AHEAD), threading.Event()
 
     def write() -> None:
@@ -126,11 +126,11 @@ def written_beside(cluster: Cluster, namespace: str) -> Iterator[threading.Semap
         writer.join()
 
 
-def test_same_order(api: Api, sampan_cluster: Cluster) -> None:
+def test_concurrent_watches_receive_the_same_order(api: Api, sampan_cluster: Cluster) -> None:
     """[sig-api-machinery] Watchers should receive events on concurrent watches in same order [Conformance]"""
     maps, watches = api.of("configmaps"), list[Watch]()
-    version = api.get(maps.place)["metadata"]["resourceVersion"]
-    with written_beside(sampan_cluster, api.namespace) as room, ExitStack() as stack:
+    version = api.get(maps.collection_path)["metadata"]["resourceVersion"]
+    with concurrent_writer(sampan_cluster, api.namespace) as room, ExitStack() as stack:
         for _ in range(ROUNDS):
             watches.append(stack.enter_context(maps.watch(resourceVersion=version)))
             versions = {watch.next()[1]["metadata"]["resourceVersion"] for watch in watches}

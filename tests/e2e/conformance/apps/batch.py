@@ -1,4 +1,4 @@
-"""A whole cluster with hollow nodes for the conformance descriptions of jobs and cron jobs, on a virtual clock."""
+"""A whole cluster with hollow nodes on a virtual clock, for the conformance tests of jobs and cron jobs."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +18,8 @@ IN_DEFAULT = Selection(namespace="default")
 
 
 def template(*, restart: str = "Never", run: str = "1s", code: str = "0", **behaviour: str) -> dict[str, Any]:
-    """Pods that run for that time and end with that code; `said` are further words to the hollow runtime."""
+    """Return a template of pods that run for a time and exit with a code; `behaviour` has further annotations for the
+    hollow runtime."""
     pod_annotations = {
         "run": run,
         "exit-code": code,
@@ -35,7 +36,7 @@ def job(name: str = "foo", *, pods: dict[str, Any] | None = None, **spec: Any) -
 
 
 def cron_job(name: str, *, run: str = "300s", **spec: Any) -> CronJob:
-    """Every minute a job that takes so long."""
+    """Return a CronJob that starts a job every minute, whose pods run for this time."""
     pods = template(run=run)
     cron_spec = {"schedule": "*/1 * * * *", "jobTemplate": {"spec": {"template": pods}}, **spec}
     return codec.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": cron_spec}, CronJob)
@@ -90,7 +91,7 @@ async def batch_cluster(stages: Path | None = None) -> AsyncIterator[Batch]:
 
 
 def write_stages(path: Path, codes: dict[str, tuple[str, int]]) -> Path:
-    """By a label selector, how long pods run and with which code they end."""
+    """Write a stage file: by label selector, how long pods run and with which code they exit."""
     file = path / "stages.yaml"
     lines = ["stages:"]
     for selector, (run, code) in codes.items():
@@ -100,5 +101,5 @@ def write_stages(path: Path, codes: dict[str, tuple[str, int]]) -> Path:
 
 
 def bare() -> dict[str, Any]:
-    """A template that leaves everything to the stages."""
+    """Return a template that leaves the behaviour of pods to the stage file."""
     return {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}

@@ -1,4 +1,5 @@
-"""A whole cluster with hollow nodes for the conformance descriptions of what keeps equal pods, on a virtual clock."""
+"""A whole cluster with hollow nodes on a virtual clock, for the conformance tests of Deployments, ReplicaSets and
+ReplicationControllers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +17,7 @@ IMAGE, OTHER_IMAGE = "agnhost:2", "agnhost:1"
 
 
 def template(labels: dict[str, str], image: str = IMAGE, **annotations: str) -> dict[str, Any]:
-    """Pods that serve at once and go at once; annotations are words to the hollow runtime."""
+    """Return a template of pods that start and stop at once; annotations configure the hollow runtime."""
     prefixed = {f"hollow.sampan.dev/{key}": value for key, value in annotations.items()}
     spec = {"terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": image}]}
     return {"metadata": {"labels": labels, "annotations": prefixed}, "spec": spec}
@@ -45,7 +46,7 @@ def _value(name: str, replicas: int, pods: dict[str, Any], spec: dict[str, Any])
 
 
 @dataclass(slots=True)
-class Replicated:
+class ReplicaCluster:
     cluster: Cluster
     clock: VirtualClock
 
@@ -72,11 +73,11 @@ class Replicated:
         return {rs.metadata.name: rs for rs in replica_sets}
 
 
-def play(scenario: Callable[[Replicated], Awaitable[None]]) -> None:
+def run_scenario(scenario: Callable[[ReplicaCluster], Awaitable[None]]) -> None:
     async def main() -> None:
         clock = VirtualClock()
         async with Cluster(nodes=2, clock=clock) as cluster:
-            await scenario(Replicated(cluster, clock))
+            await scenario(ReplicaCluster(cluster, clock))
 
     asyncio.run(main())
 

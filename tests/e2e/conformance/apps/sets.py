@@ -1,4 +1,4 @@
-"""A whole cluster with hollow nodes for the conformance descriptions of stateful and daemon sets, on virtual time."""
+"""A whole cluster with hollow nodes on a virtual clock, for the conformance tests of stateful and daemon sets."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -22,7 +22,7 @@ ALL = Selection(namespace="default", labels="app=set")
 
 
 def template(*, has_gate: bool = False, **spec: Any) -> dict[str, Any]:
-    """`has_gate`: the pods are ready only when the test says so."""
+    """Return a pod template; with `has_gate`, pods become ready only by `Sets.be_healthy`."""
     gates = [{"conditionType": GATE}] if has_gate else []
     pod_spec = {"containers": [{"name": "webserver", "image": OLD}], "readinessGates": gates, **spec}
     return {"metadata": {"labels": LABELS}, "spec": pod_spec}
@@ -84,7 +84,7 @@ class Sets:
         return {pod.metadata.name: (pod.spec.containers or [])[0].image for pod in await self.pods()}
 
     async def nodes(self) -> list[str]:
-        """Those that have a pod which runs."""
+        """Return the names of the nodes on which a pod runs."""
         return sorted(pod.spec.nodeName for pod in await self.pods() if pod.status.phase == "Running")
 
     async def delete_pod(self, name: str, pass_s: float = 60) -> None:
@@ -96,7 +96,7 @@ class Sets:
         return sorted(revisions, key=lambda revision: revision.revision)
 
     async def be_healthy(self, is_healthy: bool) -> None:
-        """Break or restore all pods that have the gate."""
+        """Set the readiness gate of all pods that have it."""
         condition = {"type": GATE, "status": str(is_healthy)}
         for pod in await self.pods():
             try:
@@ -121,7 +121,7 @@ async def sets_cluster() -> AsyncIterator[Sets]:
 Scenario = Callable[[Sets], Awaitable[None]]
 
 
-def play(scenario: Scenario) -> None:
+def run_scenario(scenario: Scenario) -> None:
     async def main() -> None:
         async with sets_cluster() as c:
             await scenario(c)
@@ -130,7 +130,7 @@ def play(scenario: Scenario) -> None:
 
 
 async def check_status_endpoints(c: Sets, kind: type[Any]) -> None:
-    """Read, update and patch the status of the set; each must show."""
+    """Read, update and patch the status of the set, and check that each change is stored."""
     client, name = c.client.of(kind), _NAMES[kind]
     obj = await c.get(kind)
     value = codec.to_value(obj)

@@ -1,9 +1,10 @@
-"""The conformance description of sig-apps for ControllerRevision, a test whose first line is its name."""
+"""The conformance test of sig-apps for ControllerRevision. The first paragraph of the docstring is the official test
+name."""
 
 from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
 from sampan.machinery.client import Selection
 from sampan.machinery.copies import copy_of
-from tests.e2e.conformance.apps.sets import Sets, daemon_set, play
+from tests.e2e.conformance.apps.sets import Sets, daemon_set, run_scenario
 
 
 def test_lifecycle() -> None:
@@ -42,4 +43,4 @@ def test_lifecycle() -> None:
         (last,) = await c.revisions()
         assert last.revision == 3
 
-    play(scenario)
+    run_scenario(scenario)

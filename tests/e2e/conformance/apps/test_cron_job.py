@@ -1,4 +1,4 @@
-"""The conformance descriptions of sig-apps for CronJob, each a test whose first line is its name."""
+"""Conformance tests of sig-apps for CronJob. The first paragraph of a docstring is the official test name."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ Scenario = Callable[[Batch], Awaitable[None]]
 FOREGROUND = Delete(propagation="Foreground")
 
 
-def play(scenario: Scenario) -> None:
+def run_scenario(scenario: Scenario) -> None:
     async def main() -> None:
         async with batch_cluster() as c:
             await scenario(c)
@@ -21,7 +21,7 @@ def play(scenario: Scenario) -> None:
     asyncio.run(main())
 
 
-def test_schedule_several_jobs_at_a_time() -> None:
+def test_concurrent_jobs_with_policy_allow() -> None:
     """[sig-apps] CronJob should schedule multiple jobs concurrently"""
 
     async def scenario(c: Batch) -> None:
@@ -30,7 +30,7 @@ def test_schedule_several_jobs_at_a_time() -> None:
         assert len((await c.cron_jobs.get("concurrent", "default")).status.active) == 2
         assert sum(job.status.active for job in await c.list_jobs()) == 2
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_no_jobs_when_suspended() -> None:
@@ -42,10 +42,10 @@ def test_no_jobs_when_suspended() -> None:
         assert await c.list_jobs() == []
         assert (await c.cron_jobs.get("suspended", "default")).status.active == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_no_new_jobs_when_forbidden() -> None:
+def test_no_new_job_with_policy_forbid() -> None:
     """[sig-apps] CronJob should not schedule new jobs when ForbidConcurrent"""
 
     async def scenario(c: Batch) -> None:
@@ -57,10 +57,10 @@ def test_no_new_jobs_when_forbidden() -> None:
         assert len((await c.cron_jobs.get("forbid", "default")).status.active) == 1
         assert len(await c.list_jobs()) == 2
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_jobs_are_replaced() -> None:
+def test_job_is_replaced_with_policy_replace() -> None:
     """[sig-apps] CronJob should replace jobs when ReplaceConcurrent"""
 
     async def scenario(c: Batch) -> None:
@@ -74,7 +74,7 @@ def test_jobs_are_replaced() -> None:
         await c.clock.advance(5)
         assert len(await c.list_pods()) == 1
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_api_operations() -> None:
@@ -115,4 +115,4 @@ def test_api_operations() -> None:
         await c.clock.advance(30)
         assert (await client.list(here)).items == []
 
-    play(scenario)
+    run_scenario(scenario)

@@ -1,4 +1,4 @@
-"""The conformance descriptions of sig-apps for DaemonSet, each a test whose first line is its name."""
+"""Conformance tests of sig-apps for DaemonSet. The first paragraph of a docstring is the official test name."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.e2e.conformance.apps.sets import (
     Sets,
     check_status_endpoints,
     daemon_set,
-    play,
+    run_scenario,
     template,
 )
 
@@ -45,7 +45,7 @@ def test_simple_daemon() -> None:
         await c.clock.advance(60)
         assert await c.pods() == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_complex_daemon() -> None:
@@ -63,10 +63,10 @@ def test_complex_daemon() -> None:
         assert await c.nodes() == ["node-1"]
         assert (await c.get(DaemonSet)).status.numberReady == 1
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_failed_pods_are_made_anew() -> None:
+def test_failed_pods_are_recreated() -> None:
     """[sig-apps] Daemon set [Serial] should retry creating failed daemon pods [Conformance]"""
 
     async def scenario(c: Sets) -> None:
@@ -79,7 +79,7 @@ def test_failed_pods_are_made_anew() -> None:
         assert await c.nodes() == EVERYWHERE
         assert failed.uid not in [pod.metadata.uid for pod in await c.pods()]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_rolling_update() -> None:
@@ -99,7 +99,7 @@ def test_rolling_update() -> None:
         assert {pod.metadata.labels["controller-revision-hash"] for pod in await c.pods()} == {hash}
         assert (await c.get(DaemonSet)).status.updatedNumberScheduled == len(NODES)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_rollback_without_restarts() -> None:
@@ -116,7 +116,7 @@ def test_rollback_without_restarts() -> None:
         )
         images = await c.images()
         kept = {name for name, image in images.items() if image == OLD}
-        assert sorted(images.values()) == [OLD, OLD, "foo:non-existent"], "it is in the middle of the update"
+        assert sorted(images.values()) == [OLD, OLD, "foo:non-existent"], "the update is in progress"
         repaired = {"hollow.sampan.dev/pull-error": None}
         containers = [{"name": "webserver", "image": OLD}]
         await c.patch(
@@ -124,12 +124,12 @@ def test_rollback_without_restarts() -> None:
         )
         assert set((await c.images()).values()) == {OLD}
         assert await c.nodes() == EVERYWHERE
-        assert kept <= set(await c.images()), "these were not restarted"
+        assert kept <= set(await c.images()), "pods of the old revision were not restarted"
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_collection() -> None:
+def test_list_and_delete_collection() -> None:
     """[sig-apps] Daemon set [Serial] should list and delete a collection of DaemonSets [Conformance]"""
 
     async def scenario(c: Sets) -> None:
@@ -142,7 +142,7 @@ def test_collection() -> None:
         assert (await sets.list(ours)).items == []
         assert await c.pods() == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_status() -> None:
@@ -153,4 +153,4 @@ def test_status() -> None:
         await check_status(c)
         await check_status_endpoints(c, DaemonSet)
 
-    play(scenario)
+    run_scenario(scenario)

@@ -1,4 +1,4 @@
-"""The conformance descriptions of sig-apps for Deployment, each a test whose first line is its name."""
+"""Conformance tests of sig-apps for Deployment. The first paragraph of a docstring is the official test name."""
 
 from typing import Any
 
@@ -12,18 +12,18 @@ from sampan.machinery.copies import copy_of
 from tests.e2e.conformance.apps.replica_cluster import (
     IMAGE,
     OTHER_IMAGE,
-    Replicated,
+    ReplicaCluster,
     condition,
     deployment,
-    play,
     replica_set,
+    run_scenario,
     template,
 )
 
 REVISION = "deployment.kubernetes.io/revision"
 
 
-async def set_image(c: Replicated, name: str, image: str, **annotations: Any) -> None:
+async def set_image(c: ReplicaCluster, name: str, image: str, **annotations: Any) -> None:
     behaviour = {f"hollow.sampan.dev/{key}": value for key, value in annotations.items()}
     pods = {"metadata": {"annotations": behaviour}, "spec": {"containers": [{"name": "c", "image": image}]}}
     await c.of(Deployment).patch(name, {"spec": {"template": pods}}, "default")
@@ -38,7 +38,7 @@ def is_complete(deployment: Deployment) -> bool:
 def test_scale() -> None:
     """[sig-apps] Deployment Deployment should have a working scale subresource"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         deployments = c.of(Deployment)
         await c.create(deployment("test-new-deployment", 1, template({"name": "sample"})))
         assert is_complete(await c.get(Deployment, "test-new-deployment"))
@@ -55,13 +55,13 @@ def test_scale() -> None:
         deployment_ = await c.get(Deployment, "test-new-deployment")
         assert (deployment_.spec.replicas, is_complete(deployment_)) == (4, True)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_recreate() -> None:
     """[sig-apps] Deployment RecreateDeployment should delete old pods and create new ones"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         pods = template({"name": "sample-pod-3"}, OTHER_IMAGE, stop="5s")
         pods["spec"]["terminationGracePeriodSeconds"] = 30
         await c.create(deployment("test-recreate-deployment", 1, pods, strategy={"type": "Recreate"}))
@@ -76,13 +76,13 @@ def test_recreate() -> None:
         deployment_ = await c.get(Deployment, "test-recreate-deployment")
         assert (deployment_.metadata.annotations[REVISION], is_complete(deployment_)) == ("2", True)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_rolling_update() -> None:
     """[sig-apps] Deployment RollingUpdateDeployment should delete old pods and create new ones"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         labels = {"name": "sample-pod"}
         old = template({**labels, "pod": "httpd"}, OTHER_IMAGE)
         annotations = {REVISION: "3546343826724305832"}
@@ -98,13 +98,13 @@ def test_rolling_update() -> None:
         assert adopted.spec.replicas == 0
         assert [pod.metadata.labels for pod in await c.pods("pod=httpd")] == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_old_replica_sets_are_deleted() -> None:
     """[sig-apps] Deployment deployment should delete old replica sets"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         labels = {"name": "cleanup-pod"}
         await c.create(replica_set("test-cleanup-controller", 1, template({**labels, "pod": "httpd"})))
         version = (await c.of(Pod).list(Selection(namespace="default"))).resource_version
@@ -115,13 +115,13 @@ def test_old_replica_sets_are_deleted() -> None:
             added = [event async for batch in events for event in batch if event.type == ADDED]
         assert len(added) == 1
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_proportional_scaling() -> None:
     """[sig-apps] Deployment deployment should support proportional scaling"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         update = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}}
         manifest = deployment("webserver-deployment", 10, template({"name": "httpd"}), strategy=update)
         await c.create(manifest)
@@ -138,13 +138,13 @@ def test_proportional_scaling() -> None:
         sizes = {rs.metadata.name == first.metadata.name: rs.spec.replicas for rs in (await c.sets()).values()}
         assert sizes == {True: 20, False: 13}
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_rollover() -> None:
     """[sig-apps] Deployment deployment should support rollover"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         labels = {"name": "rollover-pod"}
         await c.create(replica_set("test-rollover-controller", 1, template({**labels, "pod": "httpd"})))
         update = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
@@ -164,13 +164,13 @@ def test_rollover() -> None:
         assert sets["test-rollover-controller"].status.replicas == 0
         assert sorted(rs.spec.replicas or 0 for rs in sets.values()) == [0, 0, 1]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_lifecycle() -> None:
     """[sig-apps] Deployment should run the lifecycle of a Deployment"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         deployments = c.of(Deployment)
         labels = {"test-deployment-static": "true"}
         await c.create(deployment("test-deployment", 2, template(labels)))
@@ -209,13 +209,13 @@ def test_lifecycle() -> None:
         assert await c.sets() == {}
         assert await c.pods() == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_status_endpoints() -> None:
     """[sig-apps] Deployment should validate Deployment Status endpoints"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         deployments = c.of(Deployment)
         await c.create(deployment("test-deployment", 1, template({"e2e": "testing"})))
         changed = copy_of(await c.get(Deployment, "test-deployment"))
@@ -234,4 +234,4 @@ def test_status_endpoints() -> None:
             await deployments.get("test-deployment", "default")
         assert (await c.of(ReplicaSet).list_all(Selection(namespace="default"))).items == []
 
-    play(scenario)
+    run_scenario(scenario)

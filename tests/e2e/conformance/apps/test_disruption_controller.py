@@ -1,4 +1,5 @@
-"""The conformance descriptions of sig-apps for the disruption controller, each a test whose first line is its name."""
+"""Conformance tests of sig-apps for the disruption controller. The first paragraph of a docstring is the official test
+name."""
 
 from typing import Any
 
@@ -11,7 +12,7 @@ from sampan.api.types.policy_v1 import Eviction, PodDisruptionBudget
 from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.copies import copy_of
 from sampan.machinery.errors import NotFound, TooManyRequests
-from tests.e2e.conformance.apps.replica_cluster import Replicated, play, template
+from tests.e2e.conformance.apps.replica_cluster import ReplicaCluster, run_scenario, template
 
 LABELS = {"foo": "bar"}
 
@@ -21,14 +22,14 @@ def budget(name: str = "foo", namespace: str = "default", **spec: Any) -> PodDis
     return codec.from_value({**value, "spec": {"selector": {"matchLabels": LABELS}, **spec}}, PodDisruptionBudget)
 
 
-async def make_pods(c: Replicated, count: int) -> None:
+async def make_pods(c: ReplicaCluster, count: int) -> None:
     for at in range(count):
         value = {"metadata": {"name": f"pod-{at}", "labels": LABELS}, "spec": template(LABELS)["spec"]}
         await c.create(codec.from_value(value, Pod), 0)
     await c.clock.advance(5)
 
 
-async def evict(c: Replicated, name: str) -> None:
+async def evict(c: ReplicaCluster, name: str) -> None:
     eviction = Eviction(metadata=ObjectMeta(name=name, namespace="default"))
     await c.of(Pod).create_subresource("eviction", name, eviction, "default")
 
@@ -36,7 +37,7 @@ async def evict(c: Replicated, name: str) -> None:
 def test_create_update_patch_delete() -> None:
     """[sig-apps] DisruptionController should create a PodDisruptionBudget"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         budgets = c.of(PodDisruptionBudget)
         await c.create(budget(minAvailable="1%"))
         stored_budget = await c.get(PodDisruptionBudget, "foo")
@@ -54,14 +55,14 @@ def test_create_update_patch_delete() -> None:
         with pytest.raises(NotFound):
             await c.get(PodDisruptionBudget, "foo")
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_list_and_delete_collection() -> None:
     """[sig-apps] DisruptionController Listing PodDisruptionBudgets for all namespaces should list and delete a
     collection of PodDisruptionBudgets"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         budgets = c.of(PodDisruptionBudget)
         await c.of(Namespace).create(Namespace(metadata=ObjectMeta(name="other")))
         for name in ("foo", "foo2"):
@@ -73,25 +74,25 @@ def test_list_and_delete_collection() -> None:
         await c.clock.settle()
         assert [budget.metadata.name for budget in (await budgets.list(ours)).items] == ["foo3"]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_status_follows() -> None:
+def test_status_follows_pods() -> None:
     """[sig-apps] DisruptionController should observe PodDisruptionBudget status updated"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await c.create(budget(minAvailable=1))
         await make_pods(c, 3)
         status = (await c.get(PodDisruptionBudget, "foo")).status
         assert (status.currentHealthy, status.expectedPods, status.disruptionsAllowed) == (3, 3, 2)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_update_and_patch_status() -> None:
     """[sig-apps] DisruptionController should update/patch PodDisruptionBudget status"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         budgets = c.of(PodDisruptionBudget)
         await c.create(budget(minAvailable=1))
         await make_pods(c, 1)
@@ -108,13 +109,13 @@ def test_update_and_patch_status() -> None:
         )
         assert patched.status.disruptedPods == {}
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_an_eviction_waits_until_the_budget_allows_it() -> None:
+def test_eviction_is_blocked_until_the_budget_allows_it() -> None:
     """[sig-apps] DisruptionController should block an eviction until the PDB is updated to allow it"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         budgets = c.of(PodDisruptionBudget)
         await c.create(budget(minAvailable=3))
         await make_pods(c, 3)
@@ -132,4 +133,4 @@ def test_an_eviction_waits_until_the_budget_allows_it() -> None:
         await c.clock.settle()
         await evict(c, "pod-1")
 
-    play(scenario)
+    run_scenario(scenario)

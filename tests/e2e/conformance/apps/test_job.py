@@ -1,4 +1,4 @@
-"""The conformance descriptions of sig-apps for Job, each a test whose first line is its name."""
+"""Conformance tests of sig-apps for Job. The first paragraph of a docstring is the official test name."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ from tests.e2e.conformance.apps.batch import INDEX, Batch, bare, batch_cluster, 
 Scenario = Callable[[Batch], Awaitable[None]]
 
 
-def play(scenario: Scenario, stages: Path | None = None) -> None:
+def run_scenario(scenario: Scenario, stages: Path | None = None) -> None:
     async def main() -> None:
         async with batch_cluster(stages) as c:
             await scenario(c)
@@ -37,7 +37,7 @@ def test_run_to_completion_when_tasks_fail_and_are_restarted() -> None:
             ("Complete", "CompletionsReached"),
         ]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_adopt_matching_orphans_and_release_non_matching() -> None:
@@ -60,7 +60,7 @@ def test_adopt_matching_orphans_and_release_non_matching() -> None:
         assert released.metadata.ownerReferences == []
         assert (await c.get()).status.active == 2
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_ignore_failures_by_the_disruption_target_condition() -> None:
@@ -87,7 +87,7 @@ def test_ignore_failures_by_the_disruption_target_condition() -> None:
         assert (status.succeeded, status.failed, status.completedIndexes) == (2, 0, "0,1")
         assert ("Complete", "CompletionsReached") in await c.conditions()
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_fail_the_job_early_on_an_exit_code() -> None:
@@ -109,7 +109,7 @@ def test_fail_the_job_early_on_an_exit_code() -> None:
         assert await c.conditions() == [("FailureTarget", "PodFailurePolicy"), ("Failed", "PodFailurePolicy")]
         assert len(await c.list_pods()) <= 2
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_apply_changes_to_a_job_status() -> None:
@@ -129,7 +129,7 @@ def test_apply_changes_to_a_job_status() -> None:
         read = await c.jobs.get_subresource("status", "foo", "default")
         assert read.metadata.uid == fresh.metadata.uid
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_pods_of_an_indexed_job_have_an_index_and_hostname() -> None:
@@ -149,7 +149,7 @@ def test_pods_of_an_indexed_job_have_an_index_and_hostname() -> None:
             (variable,) = pod.spec.containers[0].env
             assert variable.name == "JOB_COMPLETION_INDEX"
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_delete_a_job() -> None:
@@ -164,11 +164,11 @@ def test_delete_a_job() -> None:
             await c.get()
         assert await c.list_pods() == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def stages(path: Path) -> Path:
-    """Odd indexes fail, even ones succeed."""
+    """Write a stage file by which pods with odd indexes fail and pods with even indexes succeed."""
     return write_stages(path, {f"{INDEX} in (1,3,5)": ("1s", 1), f"{INDEX} in (0,2,4)": ("1s", 0)})
 
 
@@ -183,7 +183,7 @@ def test_execute_all_indexes_despite_some_failing(tmp_path: Path) -> None:
         assert (status.failed, status.succeeded) == (4, 2)
         assert await c.conditions() == [("FailureTarget", "FailedIndexes"), ("Failed", "FailedIndexes")]
 
-    play(scenario, stages(tmp_path))
+    run_scenario(scenario, stages(tmp_path))
 
 
 def test_mark_indexes_as_failed_by_the_policy(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_mark_indexes_as_failed_by_the_policy(tmp_path: Path) -> None:
         assert (status.failedIndexes, status.completedIndexes, status.failed) == ("1", "0", 1)
         assert ("Failed", "FailedIndexes") in await c.conditions()
 
-    play(scenario, stages(tmp_path))
+    run_scenario(scenario, stages(tmp_path))
 
 
 def test_terminate_when_too_many_indexes_fail(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_terminate_when_too_many_indexes_fail(tmp_path: Path) -> None:
             ("Failed", "MaxFailedIndexesExceeded"),
         ]
 
-    play(scenario, stages(tmp_path))
+    run_scenario(scenario, stages(tmp_path))
 
 
 def test_manage_the_lifecycle_of_a_job() -> None:
@@ -257,7 +257,7 @@ def test_manage_the_lifecycle_of_a_job() -> None:
         await c.clock.advance(30)
         assert (await c.jobs.list(chosen)).items == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_success_policy_when_all_indexes_succeeded() -> None:
@@ -270,7 +270,7 @@ def test_success_policy_when_all_indexes_succeeded() -> None:
         assert await c.conditions() == [("SuccessCriteriaMet", "SuccessPolicy"), ("Complete", "SuccessPolicy")]
         assert (await c.get()).status.completedIndexes == "0,1"
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_success_policy_with_pending_indexes(rule: dict[str, object], tmp_path: 
         assert running == []
 
     behaviours = {f"{INDEX}!=0": ("forever", 0), f"{INDEX}=0": ("1s", 0)}
-    play(scenario, write_stages(tmp_path, behaviours))
+    run_scenario(scenario, write_stages(tmp_path, behaviours))
 
 
 def _is_running(pod: Pod) -> bool:

@@ -1,4 +1,4 @@
-"""The conformance descriptions of sig-apps for ReplicaSet, each a test whose first line is its name."""
+"""Conformance tests of sig-apps for ReplicaSet. The first paragraph of a docstring is the official test name."""
 
 import pytest
 
@@ -11,11 +11,11 @@ from sampan.machinery.copies import copy_of
 from tests.e2e.conformance.apps.replica_cluster import (
     IMAGE,
     OTHER_IMAGE,
-    Replicated,
+    ReplicaCluster,
     condition,
     is_running,
-    play,
     replica_set,
+    run_scenario,
     template,
 )
 
@@ -25,7 +25,7 @@ LABELS = {"name": "sample-pod", "pod": "httpd"}
 def test_replace_and_patch() -> None:
     """[sig-apps] ReplicaSet Replace and Patch tests"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         sets = c.of(ReplicaSet)
         await c.create(replica_set("test-rs", 1, template(LABELS, OTHER_IMAGE)))
         assert [is_running(pod) for pod in await c.pods()] == [True]
@@ -46,13 +46,13 @@ def test_replace_and_patch() -> None:
         images = sorted(container.image for pod in await c.pods() for container in pod.spec.containers or ())
         assert images == [OTHER_IMAGE, OTHER_IMAGE, IMAGE]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_scale() -> None:
     """[sig-apps] ReplicaSet Replicaset should have a working scale subresource"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         sets = c.of(ReplicaSet)
         await c.create(replica_set("test-rs", 1, template(LABELS)))
         scale = await sets.get_subresource("scale", "test-rs", "default")
@@ -67,13 +67,13 @@ def test_scale() -> None:
         stored_replica_set = await c.get(ReplicaSet, "test-rs")
         assert (stored_replica_set.spec.replicas, stored_replica_set.status.readyReplicas) == (4, 4)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_adopts_and_releases() -> None:
     """[sig-apps] ReplicaSet should adopt matching pods on creation and release no longer matching pods"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         labels = {"name": "pod-adoption-release"}
         pods = template(labels)
         value = {"metadata": {"name": "pod-adoption-release", "labels": labels}, "spec": pods["spec"]}
@@ -88,13 +88,13 @@ def test_adopts_and_releases() -> None:
         assert (await c.get(Pod, pod.metadata.name)).metadata.ownerReferences == []
         assert len(await c.pods("name=pod-adoption-release")) == 1
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_list_and_delete_a_collection() -> None:
     """[sig-apps] ReplicaSet should list and delete a collection of ReplicaSets"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         labels = {"name": "e2e", "e2e": "replicaset"}
         chosen = Selection(namespace="default", labels="e2e=replicaset")
         await c.create(replica_set("test-rs", 3, template(labels)))
@@ -105,7 +105,7 @@ def test_list_and_delete_a_collection() -> None:
         assert (await c.of(ReplicaSet).list(chosen)).items == []
         assert await c.pods() == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_serves_a_basic_image() -> None:
@@ -114,19 +114,19 @@ def test_serves_a_basic_image() -> None:
     Hollow pods run the image in name only: what is asked of them is that they run, each on a node, with an address.
     """
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await c.create(replica_set("my-hostname-basic", 2, template({"name": "basic"})))
         pods = await c.pods("name=basic")
         assert [is_running(pod) for pod in pods] == [True, True]
         assert len({pod.status.podIP for pod in pods}) == 2
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_status_endpoints() -> None:
     """[sig-apps] ReplicaSet should validate Replicaset Status endpoints"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         sets = c.of(ReplicaSet)
         await c.create(replica_set("test-rs", 1, template(LABELS)))
         patched = await sets.get("test-rs", "default")
@@ -144,4 +144,4 @@ def test_status_endpoints() -> None:
         with pytest.raises(errors.NotFound):
             await sets.get("test-rs", "default")
 
-    play(scenario)
+    run_scenario(scenario)

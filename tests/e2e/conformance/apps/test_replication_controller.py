@@ -1,4 +1,5 @@
-"""The conformance descriptions of sig-apps for ReplicationController, each a test whose first line is its name."""
+"""Conformance tests of sig-apps for ReplicationController. The first paragraph of a docstring is the official test
+name."""
 
 from sampan.api.codec import json as codec
 from sampan.api.types.autoscaling_v1 import Scale
@@ -6,11 +7,11 @@ from sampan.api.types.core_v1 import Pod, ReplicationController, ResourceQuota
 from sampan.machinery.client import ADDED, DELETED, Delete, PatchType, Selection
 from sampan.machinery.copies import copy_of
 from tests.e2e.conformance.apps.replica_cluster import (
-    Replicated,
+    ReplicaCluster,
     condition,
     is_running,
-    play,
     replication_controller,
+    run_scenario,
     template,
 )
 
@@ -20,7 +21,7 @@ LABELS = {"name": "rc"}
 def test_adopts_matching_pods() -> None:
     """[sig-apps] ReplicationController should adopt matching pods on creation"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         pods = template({"name": "pod-adoption"})
         pod = codec.from_value(
             {"metadata": {"name": "pod-adoption", "labels": {"name": "pod-adoption"}}, "spec": pods["spec"]}, Pod
@@ -33,13 +34,13 @@ def test_adopts_matching_pods() -> None:
             (created.metadata.uid, True)
         ]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_scale() -> None:
     """[sig-apps] ReplicationController should get and update a ReplicationController scale"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         controllers = c.of(ReplicationController)
         await c.create(replication_controller("e2e-rc", 1, template(LABELS)))
         scale: Scale = await controllers.get_subresource("scale", "e2e-rc", "default")
@@ -52,13 +53,13 @@ def test_scale() -> None:
         controller = await c.get(ReplicationController, "e2e-rc")
         assert (controller.spec.replicas, controller.status.readyReplicas) == (2, 2)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_releases_pods_that_match_no_longer() -> None:
+def test_releases_pods_that_no_longer_match() -> None:
     """[sig-apps] ReplicationController should release no longer matching pods"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         created = await c.create(replication_controller("pod-release", 1, template({"name": "pod-release"})))
         (pod,) = await c.pods("name=pod-release")
         patch = {"metadata": {"labels": {"name": "released"}}}
@@ -68,7 +69,7 @@ def test_releases_pods_that_match_no_longer() -> None:
         assert created.metadata.uid not in [reference.uid for reference in released.metadata.ownerReferences]
         assert len(await c.pods("name=pod-release")) == 1
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_serves_a_basic_image() -> None:
@@ -77,20 +78,20 @@ def test_serves_a_basic_image() -> None:
     Hollow pods run the image in name only: what is asked of them is that they run, each on a node, with an address.
     """
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await c.create(replication_controller("basic", 2, template({"name": "basic"})))
         pods = await c.pods("name=basic")
         assert [is_running(pod) for pod in pods] == [True, True]
         assert len({pod.status.podIP for pod in pods}) == 2
         assert all(pod.spec.nodeName for pod in pods)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_tells_of_an_exceeded_quota() -> None:
+def test_exceeded_quota_sets_a_failure_condition() -> None:
     """[sig-apps] ReplicationController should surface a failure condition on a common issue like exceeded quota"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         value = {"metadata": {"name": "condition-test"}, "spec": {"hard": {"pods": "2"}}}
         await c.create(codec.from_value(value, ResourceQuota))
         await c.create(replication_controller("condition-test", 3, template({"name": "condition-test"})))
@@ -106,13 +107,13 @@ def test_tells_of_an_exceeded_quota() -> None:
         await c.clock.advance(1)
         assert condition(await c.get(ReplicationController, "condition-test"), "ReplicaFailure") is None
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_lifecycle() -> None:
     """[sig-apps] ReplicationController should test the lifecycle of a ReplicationController"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         controllers = c.of(ReplicationController)
         labels = {"test-rc-static": "true"}
         all_of_them = Selection(namespace="default", labels="test-rc-static=true")
@@ -147,4 +148,4 @@ def test_lifecycle() -> None:
         assert types[-1] == DELETED
         assert ADDED not in types
 
-    play(scenario)
+    run_scenario(scenario)

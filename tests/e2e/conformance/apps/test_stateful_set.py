@@ -1,4 +1,4 @@
-"""The conformance descriptions of sig-apps for StatefulSet, each a test whose first line is its name."""
+"""Conformance tests of sig-apps for StatefulSet. The first paragraph of a docstring is the official test name."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,14 +9,23 @@ from sampan.api.codec import json as codec
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.client import ADDED, DELETED, Delete, Selection
-from tests.e2e.conformance.apps.sets import ALL, NEW, OLD, Sets, check_status_endpoints, play, stateful_set, template
+from tests.e2e.conformance.apps.sets import (
+    ALL,
+    NEW,
+    OLD,
+    Sets,
+    check_status_endpoints,
+    run_scenario,
+    stateful_set,
+    template,
+)
 
 GATED = template(has_gate=True)
 
 
 @asynccontextmanager
 async def order(c: Sets) -> AsyncIterator[list[str]]:
-    """Pods as they come (`+name`) and go (`-name`)."""
+    """Yield a list that records pods as they are created (`+name`) and deleted (`-name`)."""
     names: list[str] = []
 
     async def write() -> None:
@@ -49,7 +58,7 @@ def test_scaling_in_order() -> None:
             await c.be_healthy(False)
             assert (await status(c)).readyReplicas == 0
             await c.patch(StatefulSet, {"replicas": 3})
-            assert started == ["+ss-0"], "it halts"
+            assert started == ["+ss-0"], "scaling up halts"
             for _ in range(3):
                 await c.be_healthy(True)
             assert (await status(c)).readyReplicas == 3
@@ -58,13 +67,13 @@ def test_scaling_in_order() -> None:
             await c.be_healthy(False)
             assert (await status(c)).readyReplicas == 0
             await c.patch(StatefulSet, {"replicas": 0})
-            assert started == [], "it halts"
+            assert started == [], "scaling down halts"
             await c.be_healthy(True)
             await c.clock.advance(60)
             assert started == ["-ss-2", "-ss-1", "-ss-0"]
             assert (await status(c)).replicas == 0
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_burst_scaling() -> None:
@@ -85,7 +94,7 @@ def test_burst_scaling() -> None:
         assert await c.pods() == []
         assert (await status(c)).replicas == 0
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_recreate_failed_pod() -> None:
@@ -101,13 +110,13 @@ def test_recreate_failed_pod() -> None:
         await c.create(codec.from_value(value, Pod))
         async with order(c) as started:
             await c.create(stateful_set(1, pods=template(nodeName="node-0", containers=[container])), 3)
-            assert started[:3] == ["+ss-0", "-ss-0", "+ss-0"], "the node refuses it, and it is made anew"
+            assert started[:3] == ["+ss-0", "-ss-0", "+ss-0"], "the node rejects the pod, and it is recreated"
             await c.client.of(Pod).delete("test-pod", "default", options=Delete(grace_period_s=0))
             await c.clock.advance(60)
         (pod,) = await c.pods()
         assert (pod.metadata.name, pod.status.phase) == ("ss-0", "Running")
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_scale_subresource() -> None:
@@ -126,10 +135,10 @@ def test_scale_subresource() -> None:
         await c.patch(StatefulSet, {"replicas": 4})
         assert [pod.metadata.name for pod in await c.pods()] == ["ss-0", "ss-1", "ss-2", "ss-3"]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_collection() -> None:
+def test_list_patch_and_delete_collection() -> None:
     """[sig-apps] StatefulSet Basic StatefulSet functionality [StatefulSetBasic] should list, patch and delete a collection of StatefulSets [Conformance]"""  # noqa: E501
 
     async def scenario(c: Sets) -> None:
@@ -150,7 +159,7 @@ def test_collection() -> None:
         assert (await sets.list(everywhere)).items == []
         assert await c.pods() == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_canary_and_phased_updates() -> None:
@@ -172,18 +181,18 @@ def test_canary_and_phased_updates() -> None:
         assert current != update
         assert set((await c.images()).values()) == {OLD}, "the partition is above all pods"
         await partition(c, 2)
-        assert await c.images() == {"ss-0": OLD, "ss-1": OLD, "ss-2": NEW}, "the canary"
+        assert await c.images() == {"ss-0": OLD, "ss-1": OLD, "ss-2": NEW}, "only the canary is updated"
         assert ((await status(c)).currentReplicas, (await status(c)).updatedReplicas) == (2, 1)
         for name in ("ss-0", "ss-2"):
             await c.delete_pod(name)
-        assert await c.images() == {"ss-0": OLD, "ss-1": OLD, "ss-2": NEW}, "each comes back as it was"
+        assert await c.images() == {"ss-0": OLD, "ss-1": OLD, "ss-2": NEW}, "each pod is recreated at its revision"
         await partition(c, 1)
         assert await c.images() == {"ss-0": OLD, "ss-1": NEW, "ss-2": NEW}
         await partition(c, 0)
         assert set((await c.images()).values()) == {NEW}
         assert (await status(c)).currentRevision == (await status(c)).updateRevision == update
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_rolling_updates_and_roll_backs() -> None:
@@ -207,7 +216,7 @@ def test_rolling_updates_and_roll_backs() -> None:
         assert [revision.revision for revision in await c.revisions()] == [2, 3]
         assert set((await c.images()).values()) == {OLD}
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_status() -> None:
@@ -217,4 +226,4 @@ def test_status() -> None:
         await c.create(stateful_set(1))
         await check_status_endpoints(c, StatefulSet)
 
-    play(scenario)
+    run_scenario(scenario)

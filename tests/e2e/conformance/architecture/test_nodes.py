@@ -1,14 +1,14 @@
-"""The conformance description of sig-architecture, a test whose first line is its name."""
+"""The conformance test of sig-architecture. The first paragraph of the docstring is the official test name."""
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node, Pod
-from tests.e2e.conformance.apps.replica_cluster import Replicated, condition, is_running, play
+from tests.e2e.conformance.apps.replica_cluster import ReplicaCluster, condition, is_running, run_scenario
 
 
-def test_two_nodes() -> None:
+def test_two_untainted_nodes() -> None:
     """[sig-architecture] Conformance Tests should have at least two untainted nodes [Conformance]"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         await c.clock.advance(2)
         nodes = (await c.of(Node).list()).items
         assert len(nodes) >= 2
@@ -23,4 +23,4 @@ def test_two_nodes() -> None:
         assert all(map(is_running, pods))
         assert len({pod.spec.nodeName for pod in pods}) == 2
 
-    play(scenario)
+    run_scenario(scenario)

@@ -1,4 +1,5 @@
-"""The conformance description of sig-auth for certificate signing requests, a test whose first line is its name."""
+"""The conformance test of sig-auth for certificate signing requests. The first paragraph of the docstring is the
+official test name."""
 
 import base64
 from typing import Any
@@ -6,7 +7,7 @@ from typing import Any
 from sampan.testing import Cluster
 from tests.controllers.security.requests import pem
 from tests.e2e.conformance.api import Api
-from tests.e2e.conformance.operations import supports_everything, supports_subresource
+from tests.e2e.conformance.operations import check_api_operations, check_subresource
 
 GROUP = "certificates.k8s.io"
 
@@ -15,7 +16,7 @@ def condition(type: str) -> dict[str, Any]:
     return {"type": type, "status": "True", "reason": "E2E", "message": "Set from an e2e test"}
 
 
-def test_requests(api: Api, sampan_cluster: Cluster) -> None:
+def test_csr_api(api: Api, sampan_cluster: Cluster) -> None:
     """[sig-auth] Certificates API [Privileged:ClusterAdmin] should support CSR API operations [Conformance]"""
     signer = f"example.com/e2e-{api.namespace}"
     spec = {
@@ -24,7 +25,7 @@ def test_requests(api: Api, sampan_cluster: Cluster) -> None:
         "expirationSeconds": 3600,
         "usages": ["digital signature", "key encipherment", "server auth"],
     }
-    requests = supports_everything(
+    requests = check_api_operations(
         api, GROUP, "certificatesigningrequests", subresources=("approval", "status"), spec=spec
     )
     name = f"{api.namespace}-parts"
@@ -35,13 +36,13 @@ def test_requests(api: Api, sampan_cluster: Cluster) -> None:
     ]
 
     patch = {"conditions": [condition("ApprovalPatch")]}
-    obj = supports_subresource(
+    obj = check_subresource(
         requests, name, "approval", patch, lambda status: status["conditions"].append(condition("Approved"))
     )
     assert [condition["type"] for condition in obj["status"]["conditions"]] == ["ApprovalPatch", "Approved"]
 
     certificate = base64.b64encode(sampan_cluster.ca.read_bytes()).decode()
-    obj = supports_subresource(
+    obj = check_subresource(
         requests,
         name,
         "status",

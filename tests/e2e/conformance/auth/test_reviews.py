@@ -1,14 +1,15 @@
-"""The conformance description of sig-auth for reviews of access, a test whose first line is its name."""
+"""The conformance test of sig-auth for access reviews. The first paragraph of the docstring is the official test
+name."""
 
 import pytest
 
-from tests.e2e.conformance.api import Api, Refused
+from tests.e2e.conformance.api import Api, ApiError
 
 REVIEWS = "/apis/authorization.k8s.io/v1"
 
 
-@pytest.mark.parametrize("is_allowed", [False, True])
-def test_reviews(api: Api, is_allowed: bool) -> None:
+@pytest.mark.parametrize("is_allowed", [False, True], ids=["denied", "allowed"])
+def test_subject_access_reviews(api: Api, is_allowed: bool) -> None:
     """[sig-auth] SubjectReview should support SubjectReview API operations [Conformance]"""
     namespace = api.namespace
     uid = api.of("serviceaccounts").create("e2e")["metadata"]["uid"]
@@ -29,10 +30,10 @@ def test_reviews(api: Api, is_allowed: bool) -> None:
 
 
 def may_list(api: Api, user: str, uid: str, groups: list[str]) -> bool:
-    """As found out by the account itself."""
+    """Whether the service account itself can list config maps."""
     try:
         api.as_user(user, uid=uid, groups=groups).of("configmaps").all()
-    except Refused as refused:
+    except ApiError as refused:
         if (refused.code, refused.reason) != (403, "Forbidden"):
             raise
         return False

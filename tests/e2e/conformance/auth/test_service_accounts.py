@@ -1,8 +1,9 @@
-"""The conformance descriptions of service accounts as objects, each a test whose first line is its name."""
+"""Conformance tests of sig-auth for the objects of service accounts. The first paragraph of a docstring is the official
+test name."""
 
 import pytest
 
-from tests.e2e.conformance.api import STRATEGIC, Api, Refused, version_of
+from tests.e2e.conformance.api import STRATEGIC, Api, ApiError, version_of
 
 ROOT = "kube-root-ca.crt"
 
@@ -19,7 +20,7 @@ def test_lifecycle(api: Api) -> None:
         assert patched["automountServiceAccountToken"] is False
         assert version_of(patched) > version_of(created)
         events.until("MODIFIED", lambda obj: obj["automountServiceAccountToken"] is False)
-        (account,) = api.get(accounts.everywhere, labelSelector=selector)["items"]
+        (account,) = api.get(accounts.all_namespaces_path, labelSelector=selector)["items"]
         assert (account["metadata"]["namespace"], account["automountServiceAccountToken"]) == (api.namespace, False)
         accounts.delete_all("")
         assert events.until("DELETED")["metadata"]["name"] == "testserviceaccount"
@@ -34,7 +35,7 @@ def test_update(api: Api) -> None:
     assert accounts.get("e2e-sa")["automountServiceAccountToken"] is True
 
 
-def test_token(api: Api) -> None:
+def test_token_request_and_token_review(api: Api) -> None:
     """[sig-auth] ServiceAccounts should create a serviceAccountToken and ensure a successful TokenReview
     [Conformance]"""
     accounts = api.of("serviceaccounts")
@@ -47,12 +48,12 @@ def test_token(api: Api) -> None:
     assert (status["authenticated"], status.get("error", "")) == (True, "")
     assert status["user"]["username"] == f"system:serviceaccount:{api.namespace}:e2e-sa"
     accounts.delete("e2e-sa")
-    with pytest.raises(Refused) as refused:
-        api.bearing(token).get("/api")
+    with pytest.raises(ApiError) as refused:
+        api.with_token(token).get("/api")
     assert refused.value.code == 401
 
 
-def test_root_certificate(api: Api) -> None:
+def test_root_ca_config_map_is_restored(api: Api) -> None:
     """[sig-auth] ServiceAccounts should guarantee kube-root-ca.crt exist in any namespace [Conformance]"""
     maps = api.of("configmaps")
     with maps.watch(fieldSelector=f"metadata.name={ROOT}") as events:

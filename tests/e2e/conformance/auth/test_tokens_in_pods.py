@@ -1,5 +1,5 @@
-"""The conformance descriptions of service-account tokens in pods, on a real node; each a test whose first line is its
-name."""
+"""Conformance tests of sig-auth for service account tokens in pods, on a real node. The first paragraph of a docstring
+is the official test name."""
 
 import itertools
 import re
@@ -12,7 +12,7 @@ from sampan.api.types.core_v1 import ConfigMap, Node, Pod, ServiceAccount
 from sampan.apiserver.config.server_config import ISSUER
 from tests.e2e.conformance.node.pods import container, run, status
 from tests.e2e.conformance.own_python import own_python
-from tests.e2e.conformance.storage.real_node import NODE, RealNode, together
+from tests.e2e.conformance.storage.real_node import NODE, RealNode, concurrent_scenario
 
 HERE = "/var/run/secrets/kubernetes.io/serviceaccount"
 EXTRA = "authentication.kubernetes.io"
@@ -33,8 +33,8 @@ async def review(node: RealNode, token: str) -> TokenReview:
     return await node.client.of(TokenReview).create(json.from_value({"spec": {"token": token}}, TokenReview))
 
 
-@together
-async def test_mounted(node: RealNode) -> None:
+@concurrent_scenario
+async def test_token_is_mounted(node: RealNode) -> None:
     """[sig-auth] ServiceAccounts should mount an API token into pods [Conformance]"""
     await account(node, "mount-test")
     files = ("token", "ca.crt", "namespace")
@@ -42,7 +42,7 @@ async def test_mounted(node: RealNode) -> None:
         container(f"reads-{number}", f"cat {HERE}/{file} > /dev/termination-log") for number, file in enumerate(files)
     ]
     await run(node, *readers, restartPolicy="Never", serviceAccountName="mount-test")
-    pod = await node.ended("p")
+    pod = await node.wait_until_succeeded("p")
     token, ca, namespace = (message(pod, reader["name"]) for reader in readers)
     assert namespace == node.namespace
     assert ca == (await node.client.of(ConfigMap).get("kube-root-ca.crt", node.namespace)).data["ca.crt"]
@@ -64,8 +64,8 @@ async def test_mounted(node: RealNode) -> None:
     }
 
 
-@together
-async def test_opting_out(node: RealNode) -> None:
+@concurrent_scenario
+async def test_automount_opt_out(node: RealNode) -> None:
     """[sig-auth] ServiceAccounts should allow opting out of API token automount [Conformance]"""
     await account(node, "mount", automountServiceAccountToken=True)
     await account(node, "nomount", automountServiceAccountToken=False)
@@ -80,7 +80,7 @@ async def test_opting_out(node: RealNode) -> None:
         )
         paths = [mount.mountPath for container in created.spec.containers or () for mount in container.volumeMounts]
         assert (paths == [HERE]) is expected[pod], pod
-    listed = {pod: node.output_of(await node.ended(pod)) for pod in expected}
+    listed = {pod: node.output_of(await node.wait_until_succeeded(pod)) for pod in expected}
     assert {pod: names.split() == ["ca.crt", "namespace", "token"] for pod, names in listed.items()} == expected
 
 
@@ -88,8 +88,8 @@ def projected(**token: Any) -> dict[str, Any]:
     return {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "token", **token}}]}}
 
 
-@together
-async def test_projected(node: RealNode) -> None:
+@concurrent_scenario
+async def test_projected_token(node: RealNode) -> None:
     """[sig-auth] ServiceAccounts should mount projected service account token [Conformance]"""
     output = await node.output("cat /v/token", projected(expirationSeconds=3600))
     assert re.fullmatch(r"[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+", output)
@@ -119,12 +119,12 @@ assert head["alg"] in about["id_token_signing_alg_values_supported"], head
 claims = jwt.decode(token, keys[head["kid"]].key, algorithms=[head["alg"]], audience=audience, issuer=issuer)
 open("/dev/termination-log", "w").write(claims["sub"])
 """
-"""Asks the issuer by its name, follows what it says to the keys, and believes only them. A test's server listens on the
-loopback address, not on the one that it tells of: that is passed over."""
+"""A program that finds the keys of the issuer by OIDC discovery and verifies a token with them. The server of a test
+listens on the loopback address, not on the address in `jwks_uri`: only the path of that URL is used."""
 
 
-@together
-async def test_issuer(node: RealNode) -> None:
+@concurrent_scenario
+async def test_issuer_discovery(node: RealNode) -> None:
     """[sig-auth] ServiceAccounts ServiceAccountIssuerDiscovery should support OIDC discovery of service account issuer
     [Conformance]"""
     name = urlsplit(ISSUER).hostname
@@ -139,4 +139,4 @@ async def test_issuer(node: RealNode) -> None:
         hostNetwork=True,
         hostAliases=[{"ip": "127.0.0.1", "hostnames": [name]}],
     )
-    assert node.output_of(await node.ended("p")) == f"system:serviceaccount:{node.namespace}:default"
+    assert node.output_of(await node.wait_until_succeeded("p")) == f"system:serviceaccount:{node.namespace}:default"

@@ -1,4 +1,4 @@
-"""One cluster with a real node for a module of tests, and a namespace with the real kubectl in it for each."""
+"""One cluster with a real node for each module, and a namespace with the real kubectl for each test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +17,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def kubectl_here(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
-    """Of the cluster with a real node; `kubectl` is of the one that all tests share."""
+def real_node_kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
+    """The real kubectl for the cluster with a real node; the fixture `kubectl` is for the cluster that all tests
+    share."""
     program = find()
     if program is None:
         pytest.skip("there is no kubectl here")

@@ -1,4 +1,4 @@
-"""The conformance descriptions of `kubectl proxy`, each a test whose first line is its name."""
+"""Conformance tests of sig-cli for `kubectl proxy`. The first paragraph of a docstring is the official test name."""
 
 import http.client
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.e2e.kubectl.command import Kubectl
 
 
-def test_any_port(kubectl: Kubectl) -> None:
+def test_proxy_on_a_random_port(kubectl: Kubectl) -> None:
     """[sig-cli] Kubectl client Proxy server should support proxy with --port 0 [Conformance]"""
     with kubectl.running("proxy", "-p", "0", "--disable-filter") as process:
         assert process.stdout is not None
@@ -23,7 +23,7 @@ def test_any_port(kubectl: Kubectl) -> None:
         connection.close()
 
 
-def test_a_unix_socket(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_proxy_on_a_unix_socket(kubectl: Kubectl, tmp_path: Path) -> None:
     """[sig-cli] Kubectl client Proxy server should support --unix-socket=/path [Conformance]"""
     path = tmp_path / "socket"
     with kubectl.running("proxy", f"--unix-socket={path}") as process:

@@ -1,10 +1,10 @@
-"""The conformance descriptions of sig-instrumentation, each a test whose first line is its name."""
+"""Conformance tests of sig-instrumentation. The first paragraph of a docstring is the official test name."""
 
 from typing import Any
 
 import pytest
 
-from tests.e2e.conformance.api import STRATEGIC, Api, Objects, Refused, Value, version_of
+from tests.e2e.conformance.api import STRATEGIC, Api, ApiError, Objects, Value, version_of
 
 SERIES = {"count": 100, "lastObservedTime": "2017-09-19T13:49:16.000000Z"}
 EVENTS = "events.k8s.io/v1"
@@ -29,14 +29,16 @@ def modern(api: Api, name: str) -> dict[str, Any]:
 
 
 def without_version(event: Value) -> Value:
-    """Nor what tells who has set which field."""
+    """Return the event without its resource version and managed fields."""
     meta = {key: value for key, value in event["metadata"].items() if key not in ("resourceVersion", "managedFields")}
     return {**event, "metadata": meta}
 
 
 def is_listed(api: Api, events: Objects, label: str) -> list[bool]:
-    """Whether the event is in the list of all namespaces, and in that of its own."""
-    lists = [api.get(place, labelSelector=label)["items"] for place in (events.everywhere, events.place)]
+    """Whether the event is in the list of all namespaces, and in that of its own namespace."""
+    lists = [
+        api.get(place, labelSelector=label)["items"] for place in (events.all_namespaces_path, events.collection_path)
+    ]
     mine = ("event-test", api.namespace)
     return [mine in [(item["metadata"]["name"], item["metadata"]["namespace"]) for item in items] for items in lists]
 
@@ -56,7 +58,7 @@ def test_lifecycle(api: Api) -> None:
     assert is_listed(api, events, label) == [False, False]
 
 
-def test_modern_lifecycle(api: Api) -> None:
+def test_events_v1_lifecycle(api: Api) -> None:
     """[sig-instrumentation] Events API should ensure that an event can be fetched, patched, deleted, and listed
     [Conformance]"""
     events, label = api.of("events", EVENTS), "testevent-constant=true"
@@ -71,7 +73,7 @@ def test_modern_lifecycle(api: Api) -> None:
     patched = events.get("event-test")
     assert version_of(patched) > version_of(created)
     assert without_version(patched) == {**without_version(created), "series": first}
-    with pytest.raises(Refused, match=r"message: Invalid value: .* field is immutable"):
+    with pytest.raises(ApiError, match=r"message: Invalid value: .* field is immutable"):
         events.patch("event-test", {"note": "another"}, content=STRATEGIC)
     expected = {**without_version(patched), "series": SERIES}
     events.update(expected)
@@ -87,7 +89,7 @@ def test_modern_lifecycle(api: Api) -> None:
         pytest.param(EVENTS, modern, id="[sig-instrumentation] Events API should delete a collection of events"),
     ],
 )
-def test_collection(api: Api, version: str, content: Any) -> None:
+def test_delete_collection(api: Api, version: str, content: Any) -> None:
     events, names = api.of("events", version), ["test-event-1", "test-event-2", "test-event-3"]
     for name in names:
         events.create(name, {"testevent-set": "true"}, **content(api, name))

@@ -1,4 +1,4 @@
-"""A whole cluster with two hollow nodes for the conformance descriptions of services, on a virtual clock."""
+"""A whole cluster with two hollow nodes on a virtual clock, for the conformance tests of services."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ NAMESPACE = "default"
 
 
 @dataclass(slots=True)
-class Scene:
+class ServiceCluster:
     cluster: Cluster
     clock: VirtualClock
 
@@ -25,7 +25,7 @@ class Scene:
         return self.cluster.client.of(type)
 
     async def pod(self, name: str, labels: Mapping[str, str], ports: Sequence[Mapping[str, Any]] = ()) -> Pod:
-        """A pod that runs and is ready."""
+        """Create a pod, and return it when it runs and is ready."""
         container = {"name": "c", "image": "i", "ports": list(ports)}
         value = {
             "metadata": {"name": name, "namespace": NAMESPACE, "labels": dict(labels)},
@@ -62,7 +62,7 @@ class Scene:
         return list((await self.of(EndpointSlice).list(chosen)).items)
 
     async def ports(self, name: str) -> dict[str, list[int]]:
-        """By pod, the ports that the endpoints show; the slices must show the same."""
+        """Return the ports of the endpoints by pod, and check that the EndpointSlices have the same ports."""
         ports_by_pod: dict[str, list[int]] = {}
         endpoints = await self.endpoints(name)
         for subset in endpoints.subsets if endpoints is not None else ():
@@ -83,11 +83,11 @@ class Scene:
         return ports_by_pod
 
 
-def play(scenario: Callable[[Scene], Awaitable[None]]) -> None:
+def run_scenario(scenario: Callable[[ServiceCluster], Awaitable[None]]) -> None:
     async def main() -> None:
         clock = VirtualClock()
         async with Cluster(nodes=2, clock=clock) as cluster:
             await clock.advance(2)
-            await scenario(Scene(cluster, clock))
+            await scenario(ServiceCluster(cluster, clock))
 
     asyncio.run(main())

@@ -1,18 +1,18 @@
-"""The conformance descriptions of sig-network for EndpointSlice, each a test whose first line is its name."""
+"""Conformance tests of sig-network for EndpointSlice. The first paragraph of a docstring is the official test name."""
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Endpoints, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.client import PatchType
 from tests.e2e.conformance.api import Api
-from tests.e2e.conformance.network.service_cluster import NAMESPACE, Scene, play
-from tests.e2e.conformance.operations import supports_everything
+from tests.e2e.conformance.network.service_cluster import NAMESPACE, ServiceCluster, run_scenario
+from tests.e2e.conformance.operations import check_api_operations
 
 
 def test_the_api_server_has_endpoints_and_slices() -> None:
     """[sig-network] API Server should have Endpoints and EndpointSlices pointing to API Server [Conformance]"""
 
-    async def scenario(c: Scene) -> None:
+    async def scenario(c: ServiceCluster) -> None:
         endpoints = await c.endpoints("kubernetes")
         assert endpoints is not None
         ips = {address.ip for subset in endpoints.subsets for address in subset.addresses}
@@ -21,14 +21,14 @@ def test_the_api_server_has_endpoints_and_slices() -> None:
         assert ips
         assert [(port.name, port.protocol) for port in endpoint_slice.ports or ()] == [("https", "TCP")]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_slices_for_pods_that_match_a_service() -> None:
     """[sig-network] EndpointSlice should create Endpoints and EndpointSlices for Pods matching a Service
     [Conformance]"""
 
-    async def scenario(c: Scene) -> None:
+    async def scenario(c: ServiceCluster) -> None:
         pod = await c.pod("pod1", {"foo": "bar"}, [{"name": "example-name", "containerPort": 3000, "protocol": "TCP"}])
         await c.pod("pod2", {"foo": "bar"}, [{"name": "other-port", "containerPort": 3001, "protocol": "TCP"}])
         port = {"name": "example", "port": 80, "protocol": "TCP"}
@@ -41,7 +41,7 @@ def test_slices_for_pods_that_match_a_service() -> None:
         assert await c.ports("int-port") == {"pod1": [3000], "pod2": [3000]}
         assert await c.ports("named-port") == {"pod1": [3000], "pod2": [3001]}
         assert len(await c.slices("int-port")) == 1
-        assert len(await c.slices("named-port")) == 2, "each has ports of its own"
+        assert len(await c.slices("named-port")) == 2, "pods with different ports are in different slices"
         (endpoint_slice,) = await c.slices("int-port")
         first = next(
             endpoint
@@ -55,16 +55,16 @@ def test_slices_for_pods_that_match_a_service() -> None:
         assert (first.targetRef.kind, first.targetRef.uid) == ("Pod", pod.metadata.uid)
         await c.of(EndpointSlice).delete(endpoint_slice.metadata.name, NAMESPACE)
         await c.clock.advance(5)
-        assert await c.ports("int-port") == {"pod1": [3000], "pod2": [3000]}, "made again"
+        assert await c.ports("int-port") == {"pod1": [3000], "pod2": [3000]}, "the slice is recreated"
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_slices_for_a_service_that_matches_no_pods() -> None:
     """[sig-network] EndpointSlice should create and delete EndpointSlices for a Service with a selector that matches no
     pods [Conformance]"""
 
-    async def scenario(c: Scene) -> None:
+    async def scenario(c: ServiceCluster) -> None:
         await c.service("empty", selector={"does-not-match-anything": "x"}, ports=[{"name": "example", "port": 80}])
         (endpoint_slice,) = await c.slices("empty")
         assert not endpoint_slice.endpoints
@@ -72,20 +72,20 @@ def test_slices_for_a_service_that_matches_no_pods() -> None:
         await c.clock.advance(5)
         assert await c.slices("empty") == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_slice_api_operations(api: Api) -> None:
     """[sig-network] EndpointSlice should support creating EndpointSlice API operations [Conformance]"""
     endpoints = [{"addresses": ["1.2.3.4"]}]
-    supports_everything(api, "discovery.k8s.io", "endpointslices", addressType="IPv4", endpoints=endpoints)
+    check_api_operations(api, "discovery.k8s.io", "endpointslices", addressType="IPv4", endpoints=endpoints)
 
 
 def test_mirroring() -> None:
     """[sig-network] EndpointSliceMirroring should mirror a custom Endpoints resource through create update and delete
     [Conformance]"""
 
-    async def scenario(c: Scene) -> None:
+    async def scenario(c: ServiceCluster) -> None:
         await c.service("example-custom-endpoints", ports=[{"name": "example", "port": 80, "protocol": "TCP"}])
         endpoints, name = c.of(Endpoints), "example-custom-endpoints"
         subset = {"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}
@@ -102,4 +102,4 @@ def test_mirroring() -> None:
         await endpoints.delete(name, NAMESPACE)
         assert await c.slices(name) == []
 
-    play(scenario)
+    run_scenario(scenario)

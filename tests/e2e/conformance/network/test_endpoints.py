@@ -1,17 +1,17 @@
-"""The conformance descriptions of sig-network for Endpoints, each a test whose first line is its name."""
+"""Conformance tests of sig-network for Endpoints. The first paragraph of a docstring is the official test name."""
 
 import asyncio
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Endpoints, Service
 from sampan.machinery.client import DELETED, PatchType, Selection
-from tests.e2e.conformance.network.service_cluster import NAMESPACE, Scene, play
+from tests.e2e.conformance.network.service_cluster import NAMESPACE, ServiceCluster, run_scenario
 
 
-def test_the_lifecycle_of_an_endpoint() -> None:
+def test_endpoints_lifecycle() -> None:
     """[sig-network] Endpoints should test the lifecycle of an Endpoint [Conformance]"""
 
-    async def scenario(c: Scene) -> None:
+    async def scenario(c: ServiceCluster) -> None:
         endpoints = c.of(Endpoints)
         value = {
             "metadata": {"name": "testservice", "namespace": NAMESPACE, "labels": {"test-endpoint-static": "true"}},
@@ -45,13 +45,13 @@ def test_the_lifecycle_of_an_endpoint() -> None:
                 if any(event.type == DELETED for event in batch):
                     break
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_endpoints_for_pods_that_match_a_service() -> None:
     """[sig-network] EndpointsController should create Endpoints for Pods matching a Service [Conformance]"""
 
-    async def scenario(c: Scene) -> None:
+    async def scenario(c: ServiceCluster) -> None:
         await c.pod("pod1", {"foo": "bar"}, [{"name": "example-name", "containerPort": 3000, "protocol": "TCP"}])
         await c.pod("pod2", {"foo": "bar"}, [{"name": "other-port", "containerPort": 3001, "protocol": "TCP"}])
         first = {"name": "example", "port": 80, "targetPort": 3000}
@@ -65,14 +65,14 @@ def test_endpoints_for_pods_that_match_a_service() -> None:
         await c.of(Service).delete("numbers", NAMESPACE)
         assert await c.endpoints("numbers") is None
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_endpoints_for_a_service_that_matches_no_pods() -> None:
     """[sig-network] EndpointsController should create and delete Endpoints for a Service with a selector that matches
     no pods [Conformance]"""
 
-    async def scenario(c: Scene) -> None:
+    async def scenario(c: ServiceCluster) -> None:
         await c.service(
             "empty", selector={"does-not-match-anything": "endpoints-test"}, ports=[{"name": "x", "port": 80}]
         )
@@ -82,4 +82,4 @@ def test_endpoints_for_a_service_that_matches_no_pods() -> None:
         await c.of(Service).delete("empty", NAMESPACE)
         assert await c.endpoints("empty") is None
 
-    play(scenario)
+    run_scenario(scenario)

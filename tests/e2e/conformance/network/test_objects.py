@@ -1,7 +1,7 @@
-"""The conformance descriptions of sig-network that are about objects, each a test whose first line is its name."""
+"""Conformance tests of sig-network for API objects. The first paragraph of a docstring is the official test name."""
 
 from tests.e2e.conformance.api import STRATEGIC, Api, Value
-from tests.e2e.conformance.operations import is_discovered, supports_everything, supports_subresource
+from tests.e2e.conformance.operations import check_api_operations, check_discovery, check_subresource
 
 GROUP = "networking.k8s.io"
 
@@ -15,10 +15,10 @@ def test_ingresses(api: Api) -> None:
     path = {"path": "/", "pathType": "ImplementationSpecific", "backend": backend("test-backend")}
     rule = {"host": "foo.bar.com", "http": {"paths": [path]}}
     spec = {"defaultBackend": backend("default-backend"), "rules": [rule]}
-    ingresses = supports_everything(api, GROUP, "ingresses", subresources=("status",), spec=spec)
+    ingresses = check_api_operations(api, GROUP, "ingresses", subresources=("status",), spec=spec)
     ingresses.create("parts", {"everywhere": api.namespace}, spec=spec)
-    assert ingresses.names(f"everywhere={api.namespace}", place=ingresses.everywhere) == ["parts"]
-    obj = supports_subresource(
+    assert ingresses.names(f"everywhere={api.namespace}", path=ingresses.all_namespaces_path) == ["parts"]
+    obj = check_subresource(
         ingresses,
         "parts",
         "status",
@@ -32,16 +32,16 @@ def test_ingresses(api: Api) -> None:
 def test_ingress_classes(api: Api) -> None:
     """[sig-network] IngressClass API should support creating IngressClass API operations [Conformance]"""
     spec = {"controller": "example.com/controller"}
-    classes = supports_everything(api, GROUP, "ingressclasses", spec=spec)
+    classes = check_api_operations(api, GROUP, "ingressclasses", spec=spec)
     assert classes.create(f"{api.namespace}-more", spec=spec)["spec"] == spec
     classes.delete(f"{api.namespace}-more")
 
 
-def test_addresses(api: Api) -> None:
+def test_ip_addresses(api: Api) -> None:
     """[sig-network] ServiceCIDR and IPAddress API should support IPAddress API operations [Conformance]"""
     parent = {"group": "mygroup", "resource": "myresources", "namespace": "foo", "name": "bar"}
     names = ("255.255.255.255", "fe80::42:1dff:fe84:f9e2", "203.0.113.7")
-    supports_everything(api, GROUP, "ipaddresses", names=names, spec={"parentRef": parent})
+    check_api_operations(api, GROUP, "ipaddresses", names=names, spec={"parentRef": parent})
 
 
 def is_ready(obj: Value) -> bool:
@@ -49,9 +49,9 @@ def is_ready(obj: Value) -> bool:
     return any((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)
 
 
-def test_ranges(api: Api) -> None:
+def test_service_cidrs(api: Api) -> None:
     """[sig-network] ServiceCIDR and IPAddress API should support ServiceCIDR API operations [Conformance]"""
-    is_discovered(api, GROUP, "servicecidrs", ("status",))
+    check_discovery(api, GROUP, "servicecidrs", ("status",))
     ranges, name = api.of("servicecidrs", f"{GROUP}/v1"), f"{api.namespace}-range"
     default = ranges.get("kubernetes")
     status = ranges.get("kubernetes", "status")
@@ -74,7 +74,7 @@ def test_ranges(api: Api) -> None:
     assert ranges.names() == ["kubernetes"]
 
 
-def test_service_of_the_server(api: Api) -> None:
+def test_kubernetes_service(api: Api) -> None:
     """[sig-network] API Server should provide secure master service [Conformance]"""
     (port,) = api.get("/api/v1/namespaces/default/services/kubernetes")["spec"]["ports"]
     assert (port["name"], port["port"], port["protocol"]) == ("https", 443, "TCP")
@@ -82,7 +82,7 @@ def test_service_of_the_server(api: Api) -> None:
     assert subset["addresses"]
 
 
-def test_services_of_all_namespaces(api: Api) -> None:
+def test_list_services_of_all_namespaces(api: Api) -> None:
     """[sig-network] Services should find a service from listing all namespaces [Conformance]"""
     names = [
         (names["metadata"]["namespace"], names["metadata"]["name"]) for names in api.get("/api/v1/services")["items"]
@@ -90,7 +90,7 @@ def test_services_of_all_namespaces(api: Api) -> None:
     assert ("default", "kubernetes") in names
 
 
-def test_status_of_a_service(api: Api) -> None:
+def test_service_status(api: Api) -> None:
     """[sig-network] Services should complete a service status lifecycle [Conformance]"""
     services = api.of("services")
     ports = [{"name": "http", "port": 80, "targetPort": 80}]
@@ -100,7 +100,7 @@ def test_status_of_a_service(api: Api) -> None:
         events.until("ADDED", lambda obj: obj["metadata"]["name"] == "s")
         condition = {"type": "StatusUpdate", "status": "True", "reason": "E2E", "message": "Set from e2e test"}
         condition["lastTransitionTime"] = "2024-01-01T00:00:00Z"
-        obj = supports_subresource(
+        obj = check_subresource(
             services,
             "s",
             "status",

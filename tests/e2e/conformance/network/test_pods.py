@@ -1,4 +1,5 @@
-"""The conformance descriptions of the network of pods, on two real nodes; each a test whose first line is its name."""
+"""Conformance tests of sig-network for pods on two real nodes. The first paragraph of a docstring is the official test
+name."""
 
 import socket
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ import pytest
 from sampan.api.types.core_v1 import Node
 from sampan.testing import Cluster
 from tests.e2e.conformance.node.pods import container, is_ready, ready, run
-from tests.e2e.conformance.storage.real_node import RealNode, play, real_cluster
+from tests.e2e.conformance.storage.real_node import RealNode, real_cluster, run_scenario
 
 NODES = ("node-0", "node-1")
 NAMES_ITSELF = """
@@ -32,7 +33,7 @@ server.bind(("", udp))
 threading.Thread(target=answer, args=[server], daemon=True).start()
 http.server.ThreadingHTTPServer(("", tcp), Answers).serve_forever()
 """
-"""Says its host name to whoever asks, by HTTP and by UDP."""
+"""A server that responds with its hostname over HTTP and UDP."""
 ASKS = """
 import socket, sys, urllib.request
 def http(place):
@@ -51,7 +52,7 @@ ways = {"http": http, "udp": udp}
 said = [ways[way](place) for way, place in (word.split("=") for word in sys.argv[1:])]
 open("/dev/termination-log", "w").write(" ".join(map(str, said)))
 """
-"""Asks one after the other, each in its way, and tells what was said."""
+"""A client that queries servers one after the other, over HTTP or UDP, and writes their responses."""
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +66,11 @@ def server(tcp: int = 8080, udp: int = 8081, **more: Any) -> dict[str, Any]:
     return container(command=["python3", "-c", NAMES_ITSELF, str(tcp), str(udp)], readinessProbe=probe, **more)
 
 
-async def fetched(node: RealNode, *places: str, **spec: Any) -> list[str]:
-    """What a pod hears from these places."""
-    client = container(command=["python3", "-c", ASKS, *places], terminationMessagePolicy="FallbackToLogsOnError")
+async def responses_to_pod(node: RealNode, *targets: str, **spec: Any) -> list[str]:
+    """Return the responses that a pod gets from these servers."""
+    client = container(command=["python3", "-c", ASKS, *targets], terminationMessagePolicy="FallbackToLogsOnError")
     await run(node, client, name="client", restartPolicy="Never", **spec)
-    return node.output_of(await node.ended("client")).split()
+    return node.output_of(await node.wait_until_succeeded("client")).split()
 
 
 @pytest.mark.parametrize(
@@ -94,19 +95,19 @@ async def fetched(node: RealNode, *places: str, **spec: Any) -> list[str]:
     ],
 )
 def test_pods_reach_each_other(cluster: Cluster, way: str, port: int, is_from_the_node: bool) -> None:
-    """On every node there is a pod that names itself, and each of them is reached."""
+    """A client reaches a server pod on every node."""
 
     async def scenario(node: RealNode) -> None:
         names = [f"netserver-{number}" for number in range(len(NODES))]
         for name, where in zip(names, NODES, strict=True):
             await run(node, server(), name=name, nodeName=where)
-        addresses = [(await node.when(name, is_ready)).status.podIP for name in names]
+        addresses = [(await node.wait_for(name, is_ready)).status.podIP for name in names]
         assert len(set(addresses)) == len(NODES)
-        places = [f"{way}={address}:{port}" for address in addresses]
-        assert await fetched(node, *places, hostNetwork=is_from_the_node) == names
+        targets = [f"{way}={address}:{port}" for address in addresses]
+        assert await responses_to_pod(node, *targets, hostNetwork=is_from_the_node) == names
 
     namespace = f"reach-{way}-{is_from_the_node}".lower()
-    cluster.run(play(cluster, namespace, scenario), timeout_s=120)
+    cluster.run(run_scenario(cluster, namespace, scenario), timeout_s=120)
 
 
 def free_port() -> int:
@@ -117,7 +118,7 @@ def free_port() -> int:
         return port
 
 
-def test_same_port_of_the_host(cluster: Cluster) -> None:
+def test_same_host_port_with_different_host_ip_or_protocol(cluster: Cluster) -> None:
     """[sig-network] HostPort validates that there is no conflict between pods with same hostPort but different hostIP
     and protocol [LinuxOnly] [Conformance]"""
 
@@ -131,13 +132,13 @@ def test_same_port_of_the_host(cluster: Cluster) -> None:
             await run(node, server(ports=ports), name=name)
         for name in expected:
             await ready(node, name)
-        places = [f"{'udp' if protocol == 'UDP' else 'http'}={host}:{port}" for host, protocol, _ in expected.values()]
-        assert await fetched(node, *places, hostNetwork=True) == list(expected)
+        targets = [f"{'udp' if protocol == 'UDP' else 'http'}={host}:{port}" for host, protocol, _ in expected.values()]
+        assert await responses_to_pod(node, *targets, hostNetwork=True) == list(expected)
 
-    cluster.run(play(cluster, "host-port", scenario), timeout_s=120)
+    cluster.run(run_scenario(cluster, "host-port", scenario), timeout_s=120)
 
 
-def test_own_name_servers(cluster: Cluster) -> None:
+def test_dns_config_nameservers(cluster: Cluster) -> None:
     """[sig-network] DNS should support configurable pod DNS nameservers [Conformance]"""
 
     async def scenario(node: RealNode) -> None:
@@ -145,19 +146,19 @@ def test_own_name_servers(cluster: Cluster) -> None:
         output = await node.output("cat /etc/resolv.conf", dnsPolicy="None", dnsConfig=config)
         assert output.splitlines() == ["search resolv.conf.local", "nameserver 1.1.1.1"]
 
-    cluster.run(play(cluster, "name-servers", scenario), timeout_s=60)
+    cluster.run(run_scenario(cluster, "name-servers", scenario), timeout_s=60)
 
 
-def test_own_name_in_the_hosts_file(cluster: Cluster) -> None:
+def test_pod_hostname_in_etc_hosts(cluster: Cluster) -> None:
     """[sig-network] DNS should provide /etc/hosts entries for the cluster [Conformance]"""
 
     async def scenario(node: RealNode) -> None:
         whole = f"dns-querier-1.dns-test-service.{node.namespace}.svc.cluster.local"
         script = f"getent -s files hosts {whole}; getent -s files hosts dns-querier-1; hostname -f"
         await node.start(script, hostname="dns-querier-1", subdomain="dns-test-service")
-        pod = await node.ended("p")
+        pod = await node.wait_until_succeeded("p")
         by_name, by_short_name, output = node.output_of(pod).splitlines()
         assert by_name.split() == by_short_name.split() == [pod.status.podIP, whole, "dns-querier-1"]
         assert output == whole
 
-    cluster.run(play(cluster, "hosts", scenario), timeout_s=60)
+    cluster.run(run_scenario(cluster, "hosts", scenario), timeout_s=60)

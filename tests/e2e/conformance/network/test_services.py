@@ -1,16 +1,16 @@
-"""The conformance descriptions of sig-network for Service, as far as they are about endpoints and the object itself,
-each a test whose first line is its name. What is said of traffic is the proxy's."""
+"""Conformance tests of sig-network for Service, as far as they concern endpoints and the object itself. The first
+paragraph of a docstring is the official test name. Traffic is tested with kube-proxy."""
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Service
 from sampan.machinery.client import Selection
-from tests.e2e.conformance.network.service_cluster import NAMESPACE, Scene, play
+from tests.e2e.conformance.network.service_cluster import NAMESPACE, ServiceCluster, run_scenario
 
 
 def test_a_basic_endpoint_from_pods() -> None:
     """[sig-network] Services should serve a basic endpoint from pods [Conformance]"""
 
-    async def scenario(c: Scene) -> None:
+    async def scenario(c: ServiceCluster) -> None:
         await c.service("endpoint-test2", selector={"testid": "e"}, ports=[{"port": 80, "targetPort": 80}])
         assert await c.ports("endpoint-test2") == {}
         await c.pod("pod1", {"testid": "e"}, [{"containerPort": 80}])
@@ -22,13 +22,13 @@ def test_a_basic_endpoint_from_pods() -> None:
         await c.end("pod2")
         assert await c.ports("endpoint-test2") == {}
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_multiport_endpoints_from_pods() -> None:
     """[sig-network] Services should serve multiport endpoints from pods [Conformance]"""
 
-    async def scenario(c: Scene) -> None:
+    async def scenario(c: ServiceCluster) -> None:
         ports = [
             {"name": "portname1", "port": 80, "targetPort": "svc1"},
             {"name": "portname2", "port": 81, "targetPort": "svc2"},
@@ -44,13 +44,13 @@ def test_multiport_endpoints_from_pods() -> None:
         await c.end("pod2")
         assert await c.ports("multi-endpoint-test") == {}
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_same_port_and_different_protocols() -> None:
     """[sig-network] Services should serve endpoints on same port and different protocols [Conformance]"""
 
-    async def scenario(c: Scene) -> None:
+    async def scenario(c: ServiceCluster) -> None:
         tcp = {"name": "tcp-port", "port": 80, "protocol": "TCP"}
         udp = {"name": "udp-port", "port": 80, "protocol": "UDP"}
         await c.service("multiprotocol-test", selector={"a": "b"}, ports=[tcp, udp])
@@ -70,13 +70,13 @@ def test_same_port_and_different_protocols() -> None:
             await c.of(Service).update(changed)
             assert await protocols() == expected
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_delete_a_collection() -> None:
     """[sig-network] Services should delete a collection of services [Conformance]"""
 
-    async def scenario(c: Scene) -> None:
+    async def scenario(c: ServiceCluster) -> None:
         for name, label in (("e2e-svc-a", "true"), ("e2e-svc-b", "true"), ("e2e-svc-c", "")):
             labels = {"e2e-test-service": "delete"} if label else {}
             spec = {"ports": [{"name": "http", "port": 80}], "selector": {"a": "b"}}
@@ -89,18 +89,18 @@ def test_delete_a_collection() -> None:
         assert await c.endpoints("e2e-svc-a") is None
         assert await c.endpoints("e2e-svc-c") is not None
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_endpoints_come_soon() -> None:
+def test_endpoints_latency() -> None:
     """[sig-network] Service endpoints latency should not be very high [Conformance]"""
 
-    async def scenario(c: Scene) -> None:
+    async def scenario(c: ServiceCluster) -> None:
         await c.pod("svc-latency", {"name": "svc-latency-rc"})
         for index in range(100):
             await c.service(f"latency-svc-{index}", selector={"name": "svc-latency-rc"}, ports=[{"port": 80}])
             endpoints = await c.endpoints(f"latency-svc-{index}")
-            assert endpoints is not None, "without any time passing"
+            assert endpoints is not None, "the virtual clock has not advanced"
             assert len(endpoints.subsets[0].addresses) == 1
 
-    play(scenario)
+    run_scenario(scenario)

@@ -1,4 +1,4 @@
-"""Pods of more than one container, and looking at how they fare."""
+"""Create pods with several containers on the real node, and wait for their status."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def is_ready(pod: Pod) -> bool:
 
 
 async def ready(node: RealNode, name: str = "p") -> Pod:
-    return await node.when(name, is_ready)
+    return await node.wait_for(name, is_ready)
 
 
 def status(pod: Pod, name: str = "c") -> ContainerStatus:

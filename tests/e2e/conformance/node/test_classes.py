@@ -1,5 +1,5 @@
-"""The conformance descriptions of sig-node for runtime classes and ephemeral containers, each a test whose first line
-is its name."""
+"""Conformance tests of sig-node for runtime classes and ephemeral containers. The first paragraph of a docstring is the
+official test name."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.machinery.errors import Forbidden
-from tests.e2e.conformance.apps.replica_cluster import Replicated, condition, play
+from tests.e2e.conformance.apps.replica_cluster import ReplicaCluster, condition, run_scenario
 from tests.e2e.conformance.node.pods import container, ready, run
-from tests.e2e.conformance.storage.real_node import IMAGE, RealNode, together
+from tests.e2e.conformance.storage.real_node import IMAGE, RealNode, concurrent_scenario
 
 
 async def runtime_class(node: RealNode, **more: Any) -> str:
@@ -21,16 +21,16 @@ async def runtime_class(node: RealNode, **more: Any) -> str:
     return name
 
 
-@together
-async def test_class_that_does_not_exist(node: RealNode) -> None:
+@concurrent_scenario
+async def test_pod_with_missing_runtime_class_is_rejected(node: RealNode) -> None:
     """[sig-node] RuntimeClass should reject a Pod requesting a non-existent RuntimeClass [NodeConformance]
     [Conformance]"""
     with pytest.raises(Forbidden, match="not found"):
         await run(node, container(), runtimeClassName=f"{node.namespace}-nonexistent")
 
 
-@together
-async def test_class_that_was_deleted(node: RealNode) -> None:
+@concurrent_scenario
+async def test_pod_with_deleted_runtime_class_is_rejected(node: RealNode) -> None:
     """[sig-node] RuntimeClass should reject a Pod requesting a deleted RuntimeClass [NodeConformance] [Conformance]"""
     name = await runtime_class(node)
     await node.client.of(RuntimeClass).delete(name)
@@ -38,8 +38,8 @@ async def test_class_that_was_deleted(node: RealNode) -> None:
         await run(node, container(), runtimeClassName=name)
 
 
-async def scheduled(c: Replicated, name: str, **more: Any) -> Pod:
-    """A pod of a class with a handler that no runtime knows, once the scheduler has looked at it."""
+async def scheduled(c: ReplicaCluster, name: str, **more: Any) -> Pod:
+    """Create a pod of a class with an unknown handler, and return it after the scheduler has handled it."""
     value = {"metadata": {"name": name}, "handler": "e2e-handler", **more}
     await c.of(RuntimeClass).create(json.from_value(value, RuntimeClass))
     spec = {"runtimeClassName": name, "containers": [{"name": "c", "image": "i"}]}
@@ -49,23 +49,23 @@ async def scheduled(c: Replicated, name: str, **more: Any) -> Pod:
     return stored_pod
 
 
-def test_class_without_overhead() -> None:
+def test_runtime_class_without_overhead() -> None:
     """[sig-node] RuntimeClass should schedule a Pod requesting a RuntimeClass without PodOverhead [NodeConformance]
     [Conformance]"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         pod = await scheduled(c, "plain")
         assert pod.spec.nodeName
         assert not pod.spec.overhead
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_class_with_overhead() -> None:
+def test_runtime_class_with_overhead() -> None:
     """[sig-node] RuntimeClass should schedule a Pod requesting a RuntimeClass and initialize its Overhead
     [NodeConformance] [Conformance]"""
 
-    async def scenario(c: Replicated) -> None:
+    async def scenario(c: ReplicaCluster) -> None:
         pod = await scheduled(c, "some", overhead={"podFixed": {"cpu": "10m", "memory": "1Mi"}})
         assert pod.spec.nodeName
         assert pod.spec.overhead == {"cpu": "10m", "memory": "1Mi"}
@@ -73,12 +73,11 @@ def test_class_with_overhead() -> None:
         assert not pod.spec.nodeName
         assert "Insufficient cpu" in condition(pod, "PodScheduled").message
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-@together
-async def test_class_on_a_node(node: RealNode) -> None:
-    """The runtime starts pods of a class whose handler it knows."""
+@concurrent_scenario
+async def test_pod_of_a_runtime_class_with_known_handler_starts(node: RealNode) -> None:
     overhead = {"podFixed": {"cpu": "10m", "memory": "1Mi"}}
     await run(node, container(), runtimeClassName=await runtime_class(node, overhead=overhead))
     await ready(node)
@@ -93,20 +92,20 @@ async def debug(node: RealNode, *containers: dict[str, Any]) -> None:
     await node.client.of(Pod).patch("p", patch, node.namespace, subresource="ephemeralcontainers")
 
 
-@together
-async def test_ephemeral_container(node: RealNode) -> None:
+@concurrent_scenario
+async def test_ephemeral_container_starts(node: RealNode) -> None:
     """[sig-node] Ephemeral Containers [NodeConformance] will start an ephemeral container in an existing pod
     [Conformance]"""
     await run(node, container(script="exec sleep 4711"))
     await ready(node)
     script = "cat /proc/1/cmdline | tr '\\0' ' ' > /dev/termination-log; sleep 1000"
     await debug(node, debugger("debugger", script, targetContainerName="c", tty=True, stdin=True))
-    await node.when(
+    await node.wait_for(
         "p", lambda pod: any(status.state.running is not None for status in pod.status.ephemeralContainerStatuses)
     )
 
 
-@together
+@concurrent_scenario
 async def test_ephemeral_containers_are_updated(node: RealNode) -> None:
     """[sig-node] Ephemeral Containers [NodeConformance] should update the ephemeral containers in an existing pod
     [Conformance]"""
@@ -114,26 +113,25 @@ async def test_ephemeral_containers_are_updated(node: RealNode) -> None:
     await ready(node)
     first = debugger("debugger", "exit 0")
     await debug(node, first)
-    pod = await node.when(
+    pod = await node.wait_for(
         "p", lambda pod: any(status.state.terminated is not None for status in pod.status.ephemeralContainerStatuses)
     )
     assert [container.name for container in pod.spec.ephemeralContainers] == ["debugger"]
     await debug(node, debugger("debugger2", "exit 0"))
-    pod = await node.when(
+    pod = await node.wait_for(
         "p",
         lambda pod: sum(status.state.terminated is not None for status in pod.status.ephemeralContainerStatuses) == 2,
     )
     assert {container.name for container in pod.spec.ephemeralContainers} == {"debugger", "debugger2"}
 
 
-@together
-async def test_ephemeral_container_sees_its_target(node: RealNode) -> None:
-    """Its processes are those of the container that it looks into."""
+@concurrent_scenario
+async def test_ephemeral_container_shares_processes_of_its_target(node: RealNode) -> None:
     await run(node, container(script="exec sleep 4711"))
     await ready(node)
     script = "tr '\\0' ' ' < /proc/1/cmdline > /dev/termination-log"
     await debug(node, debugger("debugger", script, targetContainerName="c"))
-    pod = await node.when(
+    pod = await node.wait_for(
         "p", lambda pod: any(status.state.terminated is not None for status in pod.status.ephemeralContainerStatuses)
     )
     state = pod.status.ephemeralContainerStatuses[0].state.terminated

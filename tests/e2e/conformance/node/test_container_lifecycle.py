@@ -1,12 +1,12 @@
-"""The conformance descriptions of sig-node for the lives of containers: hooks, init containers, ends and their
-messages; each a test whose first line is its name."""
+"""Conformance tests of sig-node for the container lifecycle: hooks, init containers, exits and termination messages.
+The first paragraph of a docstring is the official test name."""
 
 import asyncio
 from typing import Any
 
 from sampan.api.types.core_v1 import Pod
 from tests.e2e.conformance.node.pods import container, delete, gone, ready, restarts, run, status
-from tests.e2e.conformance.storage.real_node import RealNode, together
+from tests.e2e.conformance.storage.real_node import RealNode, concurrent_scenario
 
 SERVER = "python3 -u -m http.server 8080 2>&1 | tee /v/log"
 SHARED: dict[str, Any] = {"volumes": [{"name": "v", "emptyDir": {}}]}
@@ -15,76 +15,78 @@ LISTENS: dict[str, Any] = {"readinessProbe": {"tcpSocket": {"port": 8080}, "peri
 
 
 async def server(node: RealNode) -> str:
-    """A pod that notes who asks for what; its address."""
+    """Run a server that succeeds when it is called at /echo, and return its address."""
     script = f"({SERVER})& while ! grep -q 'GET /echo' /v/log; do sleep 0.1; done; echo asked > /dev/termination-log"
     await run(node, container(script=script, **MOUNTED, **LISTENS), name="server", restartPolicy="Never", **SHARED)
     return (await ready(node, "server")).status.podIP
 
 
-async def was_asked(node: RealNode) -> None:
-    assert node.output_of(await node.ended("server")) == "asked"
+async def check_server_was_called(node: RealNode) -> None:
+    assert node.output_of(await node.wait_until_succeeded("server")) == "asked"
 
 
-def asking(address: str) -> dict[str, Any]:
+def http_hook(address: str) -> dict[str, Any]:
     return {"httpGet": {"host": address, "port": 8080, "path": "/echo?msg=hook"}}
 
 
-def calling(address: str) -> dict[str, Any]:
+def exec_hook(address: str) -> dict[str, Any]:
     script = f"import urllib.request as u\ntry: u.urlopen('http://{address}:8080/echo')\nexcept u.HTTPError: pass"
     return {"exec": {"command": ["python3", "-c", script]}}
 
 
-@together
-async def test_command_after_the_start(node: RealNode) -> None:
+@concurrent_scenario
+async def test_post_start_exec_hook(node: RealNode) -> None:
     """[sig-node] Container Lifecycle Hook when create a pod with lifecycle hook should execute poststart exec hook
     properly [NodeConformance] [Conformance]"""
     address = await server(node)
-    await run(node, container(lifecycle={"postStart": calling(address)}))
+    await run(node, container(lifecycle={"postStart": exec_hook(address)}))
     await ready(node)
-    await was_asked(node)
+    await check_server_was_called(node)
 
 
-@together
-async def test_request_after_the_start(node: RealNode) -> None:
+@concurrent_scenario
+async def test_post_start_http_hook(node: RealNode) -> None:
     """[sig-node] Container Lifecycle Hook when create a pod with lifecycle hook should execute poststart http hook
     properly [NodeConformance] [Conformance]"""
     address = await server(node)
-    await run(node, container(lifecycle={"postStart": asking(address)}))
+    await run(node, container(lifecycle={"postStart": http_hook(address)}))
     await ready(node)
-    await was_asked(node)
+    await check_server_was_called(node)
 
 
-@together
-async def test_command_before_the_end(node: RealNode) -> None:
+@concurrent_scenario
+async def test_pre_stop_exec_hook(node: RealNode) -> None:
     """[sig-node] Container Lifecycle Hook when create a pod with lifecycle hook should execute prestop exec hook
     properly [NodeConformance] [Conformance]"""
     address = await server(node)
-    await run(node, container(lifecycle={"preStop": calling(address)}), terminationGracePeriodSeconds=60)
+    await run(node, container(lifecycle={"preStop": exec_hook(address)}), terminationGracePeriodSeconds=60)
     await ready(node)
     await delete(node)
-    await was_asked(node)
+    await check_server_was_called(node)
 
 
-@together
-async def test_request_before_the_end(node: RealNode) -> None:
+@concurrent_scenario
+async def test_pre_stop_http_hook(node: RealNode) -> None:
     """[sig-node] Container Lifecycle Hook when create a pod with lifecycle hook should execute prestop http hook
     properly [NodeConformance] [Conformance]"""
     address = await server(node)
-    await run(node, container(lifecycle={"preStop": asking(address)}), terminationGracePeriodSeconds=60)
+    await run(node, container(lifecycle={"preStop": http_hook(address)}), terminationGracePeriodSeconds=60)
     await ready(node)
     await delete(node)
-    await was_asked(node)
+    await check_server_was_called(node)
 
 
-@together
-async def test_hook_when_a_pod_is_killed(node: RealNode) -> None:
+@concurrent_scenario
+async def test_pre_stop_hook_runs_before_a_pod_is_killed(node: RealNode) -> None:
     """[sig-node] PreStop should call prestop when killing a pod [Conformance]"""
     address = await server(node)
     script = "trap 'exit 0' TERM; sleep 1000 & wait"
-    await run(node, container(script=script, lifecycle={"preStop": calling(address)}), terminationGracePeriodSeconds=60)
+    await run(
+        node, container(script=script, lifecycle={"preStop": exec_hook(address)}), terminationGracePeriodSeconds=60
+    )
     await ready(node)
     await delete(node)
-    await was_asked(node)
+    await check_server_was_called(node)
     await gone(node)
 
 
@@ -95,12 +97,12 @@ def conditions(pod: Pod) -> dict[str, str]:
     return {condition.type: condition.status for condition in pod.status.conditions}
 
 
-@together
-async def test_init_containers_of_a_pod_that_ends(node: RealNode) -> None:
+@concurrent_scenario
+async def test_init_containers_of_a_restart_never_pod(node: RealNode) -> None:
     """[sig-node] InitContainer [NodeConformance] should invoke init containers on a RestartNever pod [Conformance]"""
     inits = [container("init1", "true"), container("init2", "true")]
     await run(node, container("run1", "true"), initContainers=inits, restartPolicy="Never")
-    pod = await node.ended("p")
+    pod = await node.wait_until_succeeded("p")
     assert conditions(pod)["Initialized"] == "True"
     assert [
         status.state.terminated.exitCode for status in pod.status.initContainerStatuses if status.state.terminated
@@ -111,8 +113,8 @@ async def test_init_containers_of_a_pod_that_ends(node: RealNode) -> None:
     assert all(status.ready for status in pod.status.initContainerStatuses)
 
 
-@together
-async def test_init_containers_of_a_pod_that_goes_on(node: RealNode) -> None:
+@concurrent_scenario
+async def test_init_containers_of_a_restart_always_pod(node: RealNode) -> None:
     """[sig-node] InitContainer [NodeConformance] should invoke init containers on a RestartAlways pod [Conformance]"""
     await run(node, container("run1"), initContainers=[container("init1", "true"), container("init2", "true")])
     pod = await ready(node)
@@ -121,25 +123,27 @@ async def test_init_containers_of_a_pod_that_goes_on(node: RealNode) -> None:
     assert all(status.ready and status.state.terminated for status in pod.status.initContainerStatuses)
 
 
-@together
-async def test_init_container_that_fails_again_and_again(node: RealNode) -> None:
+@concurrent_scenario
+async def test_failed_init_container_of_a_restart_always_pod(node: RealNode) -> None:
     """[sig-node] InitContainer [NodeConformance] should not start app containers if init containers fail on a
     RestartAlways pod [Conformance]"""
     await run(node, container("run1"), initContainers=[container("init1", "false"), container("init2", "true")])
-    pod = await node.when("p", lambda pod: any(status.restartCount >= 2 for status in pod.status.initContainerStatuses))
+    pod = await node.wait_for(
+        "p", lambda pod: any(status.restartCount >= 2 for status in pod.status.initContainerStatuses)
+    )
     assert pod.status.phase == "Pending"
     assert conditions(pod)["Initialized"] == "False"
     assert pod.status.containerStatuses[0].state.waiting is not None
     assert pod.status.initContainerStatuses[1].state.waiting is not None
 
 
-@together
-async def test_init_container_that_fails(node: RealNode) -> None:
+@concurrent_scenario
+async def test_failed_init_container_of_a_restart_never_pod(node: RealNode) -> None:
     """[sig-node] InitContainer [NodeConformance] should not start app containers and fail the pod if init containers
     fail on a RestartNever pod [Conformance]"""
     inits = [container("init1", "true"), container("init2", "false")]
     await run(node, container("run1"), initContainers=inits, restartPolicy="Never")
-    pod = await node.when("p", lambda pod: pod.status.phase == "Failed")
+    pod = await node.wait_for("p", lambda pod: pod.status.phase == "Failed")
     assert conditions(pod)["Initialized"] == "False"
     assert pod.status.containerStatuses[0].state.waiting is not None
 
@@ -147,8 +151,8 @@ async def test_init_container_that_fails(node: RealNode) -> None:
 # -- ends ------------------------------------------------------------------------------------------------------------
 
 
-@together
-async def test_status_of_containers_that_exit(node: RealNode) -> None:
+@concurrent_scenario
+async def test_status_of_exited_containers_by_restart_policy(node: RealNode) -> None:
     """[sig-node] Container Runtime blackbox test when starting a container that exits should run with the expected
     status [NodeConformance] [Conformance]"""
     script = "f=/v/count; n=$(cat $f 2>/dev/null || echo 0); echo $((n+1)) > $f; [ $n -ge 2 ] && sleep 1000; exit 1"
@@ -156,28 +160,28 @@ async def test_status_of_containers_that_exit(node: RealNode) -> None:
     once = "[ -e /v/again ] && exit 0; touch /v/again; exit 1"
     await run(node, container(script=once, **MOUNTED), name="on-failure", restartPolicy="OnFailure", **SHARED)
     await run(node, container(script="exit 1"), name="never", restartPolicy="Never")
-    never = await node.when("never", lambda pod: pod.status.phase == "Failed")
+    never = await node.wait_for("never", lambda pod: pod.status.phase == "Failed")
     assert (restarts(never), status(never).ready) == (0, False)
-    failed = await node.when("on-failure", lambda pod: pod.status.phase == "Succeeded")
+    failed = await node.wait_for("on-failure", lambda pod: pod.status.phase == "Succeeded")
     assert restarts(failed) == 1
-    always = await node.when("always", lambda pod: pod.status.phase == "Running" and restarts(pod) == 2)
-    always = await node.when("always", lambda pod: restarts(pod) == 2 and status(pod).ready)
+    always = await node.wait_for("always", lambda pod: pod.status.phase == "Running" and restarts(pod) == 2)
+    always = await node.wait_for("always", lambda pod: restarts(pod) == 2 and status(pod).ready)
     assert status(always).state.running is not None
 
 
-async def message(node: RealNode, script: str, *, fails: bool = False, **more: Any) -> str:
+async def termination_message(node: RealNode, script: str, *, fails: bool = False, **more: Any) -> str:
     await run(node, container(script=script, **more), restartPolicy="Never")
-    pod = await node.when("p", lambda pod: pod.status.phase == ("Failed" if fails else "Succeeded"))
+    pod = await node.wait_for("p", lambda pod: pod.status.phase == ("Failed" if fails else "Succeeded"))
     state = status(pod).state.terminated
     assert state is not None
     return state.message
 
 
-@together
-async def test_message_at_another_path(node: RealNode) -> None:
+@concurrent_scenario
+async def test_termination_message_at_a_custom_path(node: RealNode) -> None:
     """[sig-node] Container Runtime blackbox test on terminated container should report termination message if
     TerminationMessagePath is set as non-root user and at a non-default path [NodeConformance] [Conformance]"""
-    output = await message(
+    output = await termination_message(
         node,
         "printf DONE > /dev/termination-custom-log",
         terminationMessagePath="/dev/termination-custom-log",
@@ -186,35 +190,37 @@ async def test_message_at_another_path(node: RealNode) -> None:
     assert output == "DONE"
 
 
-@together
-async def test_message_from_the_log(node: RealNode) -> None:
+@concurrent_scenario
+async def test_termination_message_from_the_log(node: RealNode) -> None:
     """[sig-node] Container Runtime blackbox test on terminated container should report termination message from log
     output if TerminationMessagePolicy FallbackToLogsOnError is set [NodeConformance] [Conformance]"""
-    output = await message(node, "printf DONE; exit 1", fails=True, terminationMessagePolicy="FallbackToLogsOnError")
+    output = await termination_message(
+        node, "printf DONE; exit 1", fails=True, terminationMessagePolicy="FallbackToLogsOnError"
+    )
     assert output == "DONE"
 
 
-@together
-async def test_no_message_of_a_success(node: RealNode) -> None:
+@concurrent_scenario
+async def test_termination_message_is_empty_on_success(node: RealNode) -> None:
     """[sig-node] Container Runtime blackbox test on terminated container should report termination message as empty
     when pod succeeds and TerminationMessagePolicy FallbackToLogsOnError is set [NodeConformance] [Conformance]"""
-    assert await message(node, "printf DONE", terminationMessagePolicy="FallbackToLogsOnError") == ""
+    assert await termination_message(node, "printf DONE", terminationMessagePolicy="FallbackToLogsOnError") == ""
 
 
-@together
-async def test_message_from_the_file(node: RealNode) -> None:
+@concurrent_scenario
+async def test_termination_message_from_the_file(node: RealNode) -> None:
     """[sig-node] Container Runtime blackbox test on terminated container should report termination message from file
     when pod succeeds and TerminationMessagePolicy FallbackToLogsOnError is set [NodeConformance] [Conformance]"""
     script = "printf OK > /dev/termination-log; printf DONE"
-    assert await message(node, script, terminationMessagePolicy="FallbackToLogsOnError") == "OK"
+    assert await termination_message(node, script, terminationMessagePolicy="FallbackToLogsOnError") == "OK"
 
 
-@together
-async def test_reason_of_an_end(node: RealNode) -> None:
+@concurrent_scenario
+async def test_terminated_state_has_a_reason(node: RealNode) -> None:
     """[sig-node] Kubelet when scheduling a busybox command that always fails in a pod should have an terminated reason
     [NodeConformance] [Conformance]"""
     await run(node, container(script="false"))
-    pod = await node.when(
+    pod = await node.wait_for(
         "p",
         lambda pod: any(
             status.state.terminated or status.lastState.terminated for status in pod.status.containerStatuses
@@ -225,12 +231,12 @@ async def test_reason_of_an_end(node: RealNode) -> None:
     assert (ended.exitCode, ended.reason) == (1, "Error")
 
 
-@together
-async def test_deleting_a_pod_that_fails(node: RealNode) -> None:
+@concurrent_scenario
+async def test_failing_pod_can_be_deleted(node: RealNode) -> None:
     """[sig-node] Kubelet when scheduling a busybox command that always fails in a pod should be possible to delete
     [NodeConformance] [Conformance]"""
     await run(node, container(script="false"))
-    await node.when("p", lambda pod: bool(pod.status.containerStatuses))
+    await node.wait_for("p", lambda pod: bool(pod.status.containerStatuses))
     await delete(node)
     async with asyncio.timeout(60):
         await gone(node)

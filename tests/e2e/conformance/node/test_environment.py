@@ -1,5 +1,5 @@
-"""The conformance descriptions of sig-node for what containers find in their environment, each a test whose first line
-is its name. On a real node, with the programs of the host."""
+"""Conformance tests of sig-node for environment variables, on a real node with the programs of the host. The first
+paragraph of a docstring is the official test name."""
 
 import base64
 import math
@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import ConfigMap, Node, Pod, Secret, Service
 from sampan.api.values.quantity import parse
 from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.errors import Invalid
-from tests.e2e.conformance.storage.real_node import NODE, RealNode, together
+from tests.e2e.conformance.storage.real_node import NODE, RealNode, concurrent_scenario
 
 
 def field(path: str) -> dict[str, Any]:
@@ -27,8 +27,8 @@ def variables(**sources: Any) -> list[dict[str, Any]]:
     ]
 
 
-async def printed(node: RealNode, env: list[dict[str, Any]], **container: Any) -> dict[str, str]:
-    """The variables that a container is begun with, also those that a shell does not pass on."""
+async def container_environment(node: RealNode, env: list[dict[str, Any]], **container: Any) -> dict[str, str]:
+    """Return the variables with which a container is started, also those that a shell does not pass on."""
     output = await node.output("tr '\\0' '\\n' < /proc/1/environ", container={"env": env, **container})
     return dict(line.partition("=")[::2] for line in output.splitlines())
 
@@ -36,20 +36,22 @@ async def printed(node: RealNode, env: list[dict[str, Any]], **container: Any) -
 # -- config maps -----------------------------------------------------------------------------------------------------
 
 
-@together
-async def test_config_map_in_a_variable(node: RealNode) -> None:
+@concurrent_scenario
+async def test_variable_from_config_map_key(node: RealNode) -> None:
     """[sig-node] ConfigMap should be consumable via environment variable [NodeConformance] [Conformance]"""
     await node.config_map("m", data={"data-1": "value-1"})
-    environment = await printed(node, variables(CONFIG_DATA_1={"configMapKeyRef": {"name": "m", "key": "data-1"}}))
+    environment = await container_environment(
+        node, variables(CONFIG_DATA_1={"configMapKeyRef": {"name": "m", "key": "data-1"}})
+    )
     assert environment["CONFIG_DATA_1"] == "value-1"
 
 
-@together
-async def test_config_map_as_environment(node: RealNode) -> None:
+@concurrent_scenario
+async def test_env_from_config_map(node: RealNode) -> None:
     """[sig-node] ConfigMap should be consumable via the environment [NodeConformance] [Conformance]"""
     await node.config_map("m", data={"data_1": "value-1", "data_2": "value-2"})
     sources = [{"configMapRef": {"name": "m"}}, {"prefix": "p_", "configMapRef": {"name": "m"}}]
-    environment = await printed(node, [], envFrom=sources)
+    environment = await container_environment(node, [], envFrom=sources)
     assert {name: value for name, value in environment.items() if "data" in name} == {
         "data_1": "value-1",
         "data_2": "value-2",
@@ -58,25 +60,25 @@ async def test_config_map_as_environment(node: RealNode) -> None:
     }
 
 
-@together
-async def test_config_map_with_prefixes(node: RealNode) -> None:
+@concurrent_scenario
+async def test_env_from_config_map_with_prefixes(node: RealNode) -> None:
     """[sig-node] ConfigMap should be consumable as environment variable names with various prefixes [Conformance]"""
     await node.config_map("m", data={"data_1": "value-1"})
     prefixes = ("p_", "#_", "1-", "$_", "-")
-    environment = await printed(
+    environment = await container_environment(
         node, [], envFrom=[{"prefix": prefix, "configMapRef": {"name": "m"}} for prefix in prefixes]
     )
     assert {name for name in environment if name.endswith("data_1")} == {f"{prefix}data_1" for prefix in prefixes}
 
 
-@together
-async def test_config_map_with_an_empty_key(node: RealNode) -> None:
+@concurrent_scenario
+async def test_config_map_with_empty_key_is_rejected(node: RealNode) -> None:
     """[sig-node] ConfigMap should fail to create ConfigMap with empty key [Conformance]"""
     with pytest.raises(Invalid):
         await node.config_map("m", data={"": "value-1"})
 
 
-@together
+@concurrent_scenario
 async def test_config_map_is_updated(node: RealNode) -> None:
     """[sig-node] ConfigMap should update ConfigMap successfully [NodeConformance] [Conformance]"""
     await node.config_map("m", data={})
@@ -88,43 +90,45 @@ async def test_config_map_is_updated(node: RealNode) -> None:
 # -- secrets ---------------------------------------------------------------------------------------------------------
 
 
-@together
-async def test_secret_in_a_variable(node: RealNode) -> None:
+@concurrent_scenario
+async def test_variable_from_secret_key(node: RealNode) -> None:
     """[sig-node] Secrets should be consumable from pods in env vars [NodeConformance] [Conformance]"""
     await node.secret("s", stringData={"data-1": "value-1"})
-    environment = await printed(node, variables(SECRET_DATA={"secretKeyRef": {"name": "s", "key": "data-1"}}))
+    environment = await container_environment(
+        node, variables(SECRET_DATA={"secretKeyRef": {"name": "s", "key": "data-1"}})
+    )
     assert environment["SECRET_DATA"] == "value-1"
 
 
-@together
-async def test_secret_as_environment(node: RealNode) -> None:
+@concurrent_scenario
+async def test_env_from_secret(node: RealNode) -> None:
     """[sig-node] Secrets should be consumable via the environment [NodeConformance] [Conformance]"""
     await node.secret("s", stringData={"data_1": "value-1"})
     sources = [{"secretRef": {"name": "s"}}, {"prefix": "p_", "secretRef": {"name": "s"}}]
-    environment = await printed(node, [], envFrom=sources)
+    environment = await container_environment(node, [], envFrom=sources)
     assert (environment["data_1"], environment["p_data_1"]) == ("value-1", "value-1")
 
 
-@together
-async def test_secret_with_prefixes(node: RealNode) -> None:
+@concurrent_scenario
+async def test_env_from_secret_with_prefixes(node: RealNode) -> None:
     """[sig-node] Secrets should be consumable as environment variable names variable names with various prefixes
     [Conformance]"""
     await node.secret("s", stringData={"data_1": "value-1"})
     prefixes = ("p_", "#_", "1-", "$_", "-")
-    environment = await printed(
+    environment = await container_environment(
         node, [], envFrom=[{"prefix": prefix, "secretRef": {"name": "s"}} for prefix in prefixes]
     )
     assert {name for name in environment if name.endswith("data_1")} == {f"{prefix}data_1" for prefix in prefixes}
 
 
-@together
-async def test_secret_with_an_empty_key(node: RealNode) -> None:
+@concurrent_scenario
+async def test_secret_with_empty_key_is_rejected(node: RealNode) -> None:
     """[sig-node] Secrets should fail to create secret due to empty secret key [Conformance]"""
     with pytest.raises(Invalid):
         await node.secret("s", stringData={"": "value-1"})
 
 
-@together
+@concurrent_scenario
 async def test_secret_is_patched(node: RealNode) -> None:
     """[sig-node] Secrets should patch a secret [Conformance]"""
     secrets, mine = node.client.of(Secret), Selection(labels=f"testsecret={node.namespace}")
@@ -143,57 +147,57 @@ async def test_secret_is_patched(node: RealNode) -> None:
 # -- what a pod may know of itself -----------------------------------------------------------------------------------
 
 
-@together
-async def test_name_namespace_and_address(node: RealNode) -> None:
+@concurrent_scenario
+async def test_downward_api_pod_name_namespace_and_ip(node: RealNode) -> None:
     """[sig-node] Downward API should provide pod name, namespace and IP address as env vars [NodeConformance]
     [Conformance]"""
     env = variables(N=field("metadata.name"), S=field("metadata.namespace"), IP=field("status.podIP"))
-    environment = await printed(node, env)
+    environment = await container_environment(node, env)
     assert (environment["N"], environment["S"]) == ("p", node.namespace)
     assert environment["IP"].count(".") == 3
 
 
-@together
-async def test_address_of_the_host(node: RealNode) -> None:
+@concurrent_scenario
+async def test_downward_api_host_ip(node: RealNode) -> None:
     """[sig-node] Downward API should provide host IP as an env var [NodeConformance] [Conformance]"""
     host = (await node.client.of(Node).get(NODE)).status.addresses[0].address
-    assert (await printed(node, variables(HOST=field("status.hostIP"))))["HOST"] == host
+    assert (await container_environment(node, variables(HOST=field("status.hostIP"))))["HOST"] == host
 
 
-@together
-async def test_addresses_of_the_host(node: RealNode) -> None:
+@concurrent_scenario
+async def test_downward_api_host_ips(node: RealNode) -> None:
     """[sig-node] Downward API should provide hostIPs as an env var [NodeConformance] [Conformance]"""
     addresses = (await node.client.of(Node).get(NODE)).status.addresses
     hosts = ",".join(address.address for address in addresses if address.type == "InternalIP")
-    assert (await printed(node, variables(HOSTS=field("status.hostIPs"))))["HOSTS"] == hosts
+    assert (await container_environment(node, variables(HOSTS=field("status.hostIPs"))))["HOSTS"] == hosts
 
 
-@together
-async def test_uid(node: RealNode) -> None:
+@concurrent_scenario
+async def test_downward_api_pod_uid(node: RealNode) -> None:
     """[sig-node] Downward API should provide pod UID as env vars [NodeConformance] [Conformance]"""
     name = await node.start("echo $UID_OF_POD", container={"env": variables(UID_OF_POD=field("metadata.uid"))})
-    pod = await node.ended(name)
+    pod = await node.wait_until_succeeded(name)
     assert node.output_of(pod) == pod.metadata.uid
 
 
-@together
-async def test_requests_and_limits(node: RealNode) -> None:
+@concurrent_scenario
+async def test_downward_api_requests_and_limits(node: RealNode) -> None:
     """[sig-node] Downward API should provide container's limits.cpu/memory and requests.cpu/memory as env vars
     [NodeConformance] [Conformance]"""
     words = ("requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
     env = variables(**{word.replace(".", "_"): {"resourceFieldRef": {"resource": word}} for word in words})
     amounts = {"requests": {"cpu": "250m", "memory": "32Mi"}, "limits": {"cpu": "1250m", "memory": "64Mi"}}
-    environment = await printed(node, env, resources=amounts)
+    environment = await container_environment(node, env, resources=amounts)
     assert [environment[word.replace(".", "_")] for word in words] == ["1", str(32 << 20), "2", str(64 << 20)]
 
 
-@together
-async def test_limits_of_the_node(node: RealNode) -> None:
+@concurrent_scenario
+async def test_downward_api_limits_default_to_node_allocatable(node: RealNode) -> None:
     """[sig-node] Downward API should provide default limits.cpu/memory from node allocatable [NodeConformance]
     [Conformance]"""
     words = ("limits.cpu", "limits.memory")
     env = variables(**{word.replace(".", "_"): {"resourceFieldRef": {"resource": word}} for word in words})
-    environment = await printed(node, env)
+    environment = await container_environment(node, env)
     room = (await node.client.of(Node).get(NODE)).status.allocatable
     assert int(environment["limits_cpu"]) == math.ceil(parse(room["cpu"]).milli_value() / 1000)
     assert int(environment["limits_memory"]) == parse(room["memory"]).value()
@@ -202,16 +206,18 @@ async def test_limits_of_the_node(node: RealNode) -> None:
 # -- expansion -------------------------------------------------------------------------------------------------------
 
 
-@together
-async def test_composed_variables(node: RealNode) -> None:
+@concurrent_scenario
+async def test_variables_composed_of_variables(node: RealNode) -> None:
     """[sig-node] Variable Expansion should allow composing env vars into new env vars [NodeConformance]
     [Conformance]"""
-    environment = await printed(node, variables(FOO="foo-value", BAR="bar-value", FOOBAR="$(FOO);;$(BAR)"))
+    environment = await container_environment(
+        node, variables(FOO="foo-value", BAR="bar-value", FOOBAR="$(FOO);;$(BAR)")
+    )
     assert environment["FOOBAR"] == "foo-value;;bar-value"
 
 
-@together
-async def test_variables_in_a_command(node: RealNode) -> None:
+@concurrent_scenario
+async def test_variables_expand_in_command(node: RealNode) -> None:
     """[sig-node] Variable Expansion should allow substituting values in a container's command [NodeConformance]
     [Conformance]"""
     command = ["sh", "-c", 'TEST_VAR=wrong; echo "$(TEST_VAR)" > /dev/termination-log']
@@ -219,8 +225,8 @@ async def test_variables_in_a_command(node: RealNode) -> None:
     assert output == "test-value"
 
 
-@together
-async def test_variables_in_arguments(node: RealNode) -> None:
+@concurrent_scenario
+async def test_variables_expand_in_args(node: RealNode) -> None:
     """[sig-node] Variable Expansion should allow substituting values in a container's args [NodeConformance]
     [Conformance]"""
     args = ['TEST_VAR=wrong; echo "$(TEST_VAR)" > /dev/termination-log']
@@ -235,8 +241,8 @@ def mounted_at(expression: str) -> list[dict[str, str]]:
     return [{"name": "v", "mountPath": "/logs", "subPathExpr": expression}, {"name": "v", "mountPath": "/all"}]
 
 
-@together
-async def test_variables_in_a_sub_path(node: RealNode) -> None:
+@concurrent_scenario
+async def test_variables_expand_in_sub_path(node: RealNode) -> None:
     """[sig-node] Variable Expansion should allow substituting values in a volume subpath [Conformance]"""
     script = "touch /logs/file; cd /all; find . -type f"
     env = variables(POD_NAME=field("metadata.name"))
@@ -244,8 +250,8 @@ async def test_variables_in_a_sub_path(node: RealNode) -> None:
     assert output == "./p/file"
 
 
-@together
-async def test_writing_in_a_sub_path(node: RealNode) -> None:
+@concurrent_scenario
+async def test_expanded_sub_path_is_writable(node: RealNode) -> None:
     """[sig-node] Variable Expansion should succeed in writing subpaths in container [Conformance]"""
     env = variables(POD_NAME=field("metadata.annotations['mysubpath']"))
     output = await node.output(
@@ -258,10 +264,10 @@ async def test_writing_in_a_sub_path(node: RealNode) -> None:
     assert output == "test.log"
 
 
-async def refused(node: RealNode, env: list[dict[str, Any]], **options: Any) -> str:
+async def config_error_message(node: RealNode, env: list[dict[str, Any]], **options: Any) -> str:
     name = await node.start("true", VOLUME, mounts=mounted_at("$(POD_NAME)"), container={"env": env}, **options)
-    pod = await node.when(name, lambda pod: any(status.state.waiting for status in pod.status.containerStatuses))
-    pod = await node.when(name, lambda pod: _reason(pod) == "CreateContainerConfigError")
+    pod = await node.wait_for(name, lambda pod: any(status.state.waiting for status in pod.status.containerStatuses))
+    pod = await node.wait_for(name, lambda pod: _reason(pod) == "CreateContainerConfigError")
     waiting = pod.status.containerStatuses[0].state.waiting
     assert waiting is not None
     return waiting.message
@@ -271,43 +277,43 @@ def _reason(pod: Any) -> str:
     return next((status.state.waiting.reason for status in pod.status.containerStatuses if status.state.waiting), "")
 
 
-@together
-async def test_backticks_in_a_sub_path(node: RealNode) -> None:
+@concurrent_scenario
+async def test_sub_path_expanded_to_parent_directory_is_rejected(node: RealNode) -> None:
     """[sig-node] Variable Expansion should fail substituting values in a volume subpath with backticks
     [Conformance]"""
-    assert await refused(node, variables(POD_NAME="..")) != ""
+    assert await config_error_message(node, variables(POD_NAME="..")) != ""
 
 
-@together
-async def test_an_absolute_sub_path(node: RealNode) -> None:
+@concurrent_scenario
+async def test_sub_path_expanded_to_absolute_path_is_rejected(node: RealNode) -> None:
     """[sig-node] Variable Expansion should fail substituting values in a volume subpath with absolute path
     [Conformance]"""
-    assert await refused(node, variables(POD_NAME="/tmp")) != ""
+    assert await config_error_message(node, variables(POD_NAME="/tmp")) != ""
 
 
-@together
-async def test_a_sub_path_that_is_mended(node: RealNode) -> None:
+@concurrent_scenario
+async def test_failed_sub_path_expansion_can_be_corrected(node: RealNode) -> None:
     """[sig-node] Variable Expansion should verify that a failing subpath expansion can be modified during the
     lifecycle of a container [Slow] [Conformance]"""
     env = variables(POD_NAME=field("metadata.annotations['mysubpath']"))
-    await refused(node, env, metadata={"annotations": {"notmysubpath": "mypath"}})
+    await config_error_message(node, env, metadata={"annotations": {"notmysubpath": "mypath"}})
     patch = {"metadata": {"annotations": {"mysubpath": "mypath"}}}
     await node.client.of(Pod).patch("p", patch, node.namespace, type=PatchType.MERGE)
-    await node.ended("p")
+    await node.wait_until_succeeded("p")
 
 
 # -- services --------------------------------------------------------------------------------------------------------
 
 
-@together
-async def test_variables_for_services(node: RealNode) -> None:
+@concurrent_scenario
+async def test_service_environment_variables(node: RealNode) -> None:
     """[sig-node] Pods should contain environment variables for services [NodeConformance] [Conformance]"""
     value = {
         "metadata": {"name": "fooservice", "namespace": node.namespace},
         "spec": {"ports": [{"port": 8765, "targetPort": 8080}], "selector": {"name": "srv"}},
     }
     service = await node.client.of(Service).create(json.from_value(value, Service))
-    environment = await printed(node, [])
+    environment = await container_environment(node, [])
     address = service.spec.clusterIP
     assert {name: value for name, value in environment.items() if name.startswith("FOOSERVICE_")} == {
         "FOOSERVICE_SERVICE_HOST": address,

@@ -1,5 +1,5 @@
-"""The conformance descriptions of sig-node for images and what pods say instead of them, each a test whose first line
-is its name. The image is made of a static busybox; another, of files alone, is in a registry."""
+"""Conformance tests of sig-node for images, their commands and image volumes. The first paragraph of a docstring is the
+official test name. One image is a static busybox; another, of files alone, is in a registry."""
 
 import asyncio
 import shutil
@@ -18,7 +18,7 @@ from sampan.runtimes.images import ImageStore
 from sampan.runtimes.images.archives import load
 from sampan.testing import Cluster
 from tests.e2e.conformance.node.pods import container, run, status
-from tests.e2e.conformance.storage.real_node import NODE, RealNode, play, real_cluster
+from tests.e2e.conformance.storage.real_node import NODE, RealNode, real_cluster, run_scenario
 from tests.runtimes.engines import _is_static
 from tests.runtimes.images.builders import Files, MadeImage, docker_archive
 from tests.runtimes.images.registry import FakeRegistry, serving
@@ -32,7 +32,7 @@ def busybox() -> Path | None:
 
 
 def image(program: Path) -> MadeImage:
-    """Says what it was told, to where its termination message is."""
+    """Return an image whose program writes its arguments as its termination message."""
     files: Files = {"bin": None, "tmp": None, "dev": None, "bin/busybox": program.read_bytes(), "bin/sh": "busybox"}
     script = 'echo "$0 $*" > /dev/termination-log'
     return MadeImage(
@@ -53,8 +53,8 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def event_message(cluster: Cluster, namespace: str, **fields: Any) -> str:
-    """By a container of the image."""
+def termination_message(cluster: Cluster, namespace: str, **fields: Any) -> str:
+    """Return the termination message of a container of the image."""
     result: list[str] = []
 
     async def scenario(node: RealNode) -> None:
@@ -62,40 +62,43 @@ def event_message(cluster: Cluster, namespace: str, **fields: Any) -> str:
         spec = {"nodeName": NODE, "restartPolicy": "Never", "containers": [first]}
         value = {"metadata": {"name": "p", "namespace": namespace}, "spec": spec}
         await node.client.of(Pod).create(json.from_value(value, Pod))
-        state = status(await node.ended("p")).state.terminated
+        state = status(await node.wait_until_succeeded("p")).state.terminated
         result.append(state.message.strip() if state is not None else "")
 
-    cluster.run(play(cluster, namespace, scenario), timeout_s=60)
+    cluster.run(run_scenario(cluster, namespace, scenario), timeout_s=60)
     return result[0]
 
 
-def test_defaults_of_the_image(cluster: Cluster) -> None:
+def test_command_and_args_default_to_the_image(cluster: Cluster) -> None:
     """[sig-node] Containers should use the image defaults if command and args are blank [NodeConformance]
     [Conformance]"""
-    assert event_message(cluster, "blank") == "default args"
+    assert termination_message(cluster, "blank") == "default args"
 
 
-def test_other_arguments(cluster: Cluster) -> None:
+def test_args_override_the_image(cluster: Cluster) -> None:
     """[sig-node] Containers should be able to override the image's default arguments (container cmd) [NodeConformance]
     [Conformance]"""
-    assert event_message(cluster, "args", args=["override", "arguments"]) == "override arguments"
+    assert termination_message(cluster, "args", args=["override", "arguments"]) == "override arguments"
 
 
-def test_other_command(cluster: Cluster) -> None:
+def test_command_overrides_the_image(cluster: Cluster) -> None:
     """[sig-node] Containers should be able to override the image's default command (container entrypoint)
     [NodeConformance] [Conformance]"""
     command = ["/bin/sh", "-c", 'echo "command $# $*" > /dev/termination-log']
-    assert event_message(cluster, "command", command=command) == "command 0"
+    assert termination_message(cluster, "command", command=command) == "command 0"
 
 
-def test_other_command_and_arguments(cluster: Cluster) -> None:
+def test_command_and_args_override_the_image(cluster: Cluster) -> None:
     """[sig-node] Containers should be able to override the image's default command and arguments [NodeConformance]
     [Conformance]"""
     command = ["/bin/sh", "-c", 'echo "both $0 $*" > /dev/termination-log']
-    assert event_message(cluster, "both", command=command, args=["override", "arguments"]) == "both override arguments"
+    assert (
+        termination_message(cluster, "both", command=command, args=["override", "arguments"])
+        == "both override arguments"
+    )
 
 
-def test_volume_of_an_image(cluster: Cluster) -> None:
+def test_image_volume(cluster: Cluster) -> None:
     """[sig-node] ImageVolume should succeed with pod and pull policy of Always [LinuxOnly]
     [MinimumKubeletVersion:1.35] [Conformance]"""
     registry, image = FakeRegistry(), MadeImage({"data.json": b"kitten.jpg", "etc": None, "etc/os-release": b"Alpine"})
@@ -110,20 +113,20 @@ def test_volume_of_an_image(cluster: Cluster) -> None:
                 output = await node.output(script, {"name": "volume", "image": source}, name=name)
                 assert output.splitlines()[:2] == ["kitten.jpg", "Alpine"]
                 assert output.splitlines()[-1] == "no"
-                assert "/v2/kitten/manifests/1" in registry.requests[requests:], "always means always"
+                assert "/v2/kitten/manifests/1" in registry.requests[requests:], "pull policy Always pulls for each pod"
 
-    cluster.run(play(cluster, "volume", scenario), timeout_s=100)
+    cluster.run(run_scenario(cluster, "volume", scenario), timeout_s=100)
 
 
-def test_volume_of_an_image_that_is_not_there(cluster: Cluster) -> None:
-    """Its container waits for it, and people are told; the others do not wait."""
+def test_image_volume_with_missing_image_waits(cluster: Cluster) -> None:
+    """The container that mounts the volume waits and an event is written; other containers start."""
 
     async def scenario(node: RealNode) -> None:
         async with serving(FakeRegistry()) as address:
             volume = {"name": "volume", "image": {"reference": f"{address}/nothing:1", "pullPolicy": "IfNotPresent"}}
             mounted = container("mounts", volumeMounts=[{"name": "volume", "mountPath": "/volume"}])
             await run(node, mounted, container("other"), volumes=[volume])
-            await node.when("p", lambda pod: len(pod.status.containerStatuses) == 2 and waits(pod))
+            await node.wait_for("p", lambda pod: len(pod.status.containerStatuses) == 2 and waits(pod))
             fields = f"involvedObject.name=p,reason=Failed,involvedObject.namespace={node.namespace}"
             message = f'Failed to pull image "{address}/nothing:1"'
             async with asyncio.timeout(60), node.client.of(Event).watch(Selection(fields=fields)) as events:
@@ -141,4 +144,4 @@ def test_volume_of_an_image_that_is_not_there(cluster: Cluster) -> None:
         assert "nothing:1" in waiting.message
         return running is not None
 
-    cluster.run(play(cluster, "no-volume", scenario), timeout_s=100)
+    cluster.run(run_scenario(cluster, "no-volume", scenario), timeout_s=100)

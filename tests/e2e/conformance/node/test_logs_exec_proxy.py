@@ -1,5 +1,5 @@
-"""The conformance descriptions of looking into pods, on a real node: logs, commands, proxies. The first line of each
-test is its name."""
+"""Conformance tests of sig-node for logs, exec and proxies, on a real node. The first paragraph of a docstring is the
+official test name."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Endpoints, Service
 from sampan.testing import Cluster
 from tests.e2e.conformance.node.pods import container, ready, run
-from tests.e2e.conformance.storage.real_node import RealNode, real_cluster, service_account
+from tests.e2e.conformance.storage.real_node import RealNode, real_cluster, wait_for_service_account
 from tests.e2e.kubectl.command import Kubectl, find
 
 _SERVER = """
@@ -46,7 +46,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def node(cluster: Cluster) -> Iterator[RealNode]:
     with cluster.namespace() as namespace:
-        cluster.run(service_account(cluster, namespace))
+        cluster.run(wait_for_service_account(cluster, namespace))
         yield RealNode(cluster, namespace)
 
 
@@ -60,7 +60,7 @@ def _tls(cluster: Cluster) -> ssl.SSLContext:
 async def _session() -> Any:
     async with aiohttp.ClientSession() as session:
         yield session
-    await asyncio.sleep(0.05)  # connections are closed by and by
+    await asyncio.sleep(0.05)  # let the loop close the connections
 
 
 def _started(cluster: Cluster, node: RealNode, script: str, **more: Any) -> None:
@@ -74,15 +74,15 @@ def _started(cluster: Cluster, node: RealNode, script: str, **more: Any) -> None
 # -- commands and logs -----------------------------------------------------------------------------------------------
 
 
-async def test_commands_over_websockets(cluster: Cluster, node: RealNode) -> None:
+async def test_exec_over_websockets(cluster: Cluster, node: RealNode) -> None:
     """[sig-node] Pods should support remote command execution over websockets [NodeConformance] [Conformance]"""
     _started(cluster, node, "sleep 1000")
 
-    place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/exec"
+    url = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/exec"
     query = [("command", "echo"), ("command", "remote execution test"), ("stdout", "1"), ("stderr", "1")]
     async with (
         _session() as session,
-        session.ws_connect(place, params=query, protocols=["channel.k8s.io"], ssl=_tls(cluster)) as socket,
+        session.ws_connect(url, params=query, protocols=["channel.k8s.io"], ssl=_tls(cluster)) as socket,
     ):
         output = b""
         async for message in socket:
@@ -96,22 +96,22 @@ async def test_logs_over_websockets(cluster: Cluster, node: RealNode) -> None:
     [Conformance]"""
     _started(cluster, node, "echo container is alive; sleep 1000")
 
-    place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log?container=c"
+    url = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log?container=c"
     async with (
         _session() as session,
-        session.ws_connect(place, protocols=["binary.k8s.io"], ssl=_tls(cluster)) as socket,
+        session.ws_connect(url, protocols=["binary.k8s.io"], ssl=_tls(cluster)) as socket,
     ):
         output = b"".join([message.data async for message in socket])
         assert output == b"container is alive\n"
 
 
-async def test_output_is_logged(cluster: Cluster, node: RealNode) -> None:
+async def test_container_output_is_in_the_log(cluster: Cluster, node: RealNode) -> None:
     """[sig-node] Kubelet when scheduling a busybox command in a pod should print the output to logs [NodeConformance]
     [Conformance]"""
     _started(cluster, node, "echo 'Hello World'; echo error >&2; sleep 1000")
 
-    place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log"
-    async with _session() as session, session.get(place, ssl=_tls(cluster)) as response:
+    url = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log"
+    async with _session() as session, session.get(url, ssl=_tls(cluster)) as response:
         assert sorted((await response.text()).splitlines()) == ["Hello World", "error"]
 
 
@@ -135,7 +135,7 @@ def test_kubectl_logs(cluster: Cluster, node: RealNode, tmp_path: Path) -> None:
 
 
 def _served(cluster: Cluster, node: RealNode) -> None:
-    """A pod that tells what it was asked, and a service in front of it."""
+    """Run a pod that responds with the request that it gets, and a service for it."""
     _started(
         cluster,
         node,
@@ -162,13 +162,13 @@ def _served(cluster: Cluster, node: RealNode) -> None:
 
 
 async def _replies(cluster: Cluster, node: RealNode, paths: list[str], methods: tuple[str, ...]) -> list[Any]:
-    """What each path answers to each method."""
+    """Return the response of each path to each method."""
     replies = []
     async with _session() as session:
         for path in paths:
             for method in methods:
-                place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/{path}"
-                async with session.request(method, place, ssl=_tls(cluster), allow_redirects=False) as response:
+                url = f"{cluster.url}/api/v1/namespaces/{node.namespace}/{path}"
+                async with session.request(method, url, ssl=_tls(cluster), allow_redirects=False) as response:
                     replies.append((response.status, await response.text()))
     return replies
 
@@ -187,7 +187,7 @@ async def _replies(cluster: Cluster, node: RealNode, paths: list[str], methods: 
         ),
     ],
 )
-def test_every_method(cluster: Cluster, node: RealNode, tail: str) -> None:
+def test_proxy_supports_every_http_method(cluster: Cluster, node: RealNode, tail: str) -> None:
     _served(cluster, node)
     paths = [f"pods/p/proxy{tail}", f"services/s:web/proxy{tail}"]
     replies = asyncio.run(_replies(cluster, node, paths, _METHODS))
@@ -196,7 +196,7 @@ def test_every_method(cluster: Cluster, node: RealNode, tail: str) -> None:
     assert [status for status, _ in bare] == [301, 301]
 
 
-def test_names_and_numbers_of_ports(cluster: Cluster, node: RealNode) -> None:
+def test_proxy_by_port_name_and_port_number(cluster: Cluster, node: RealNode) -> None:
     """[sig-network] Proxy version v1 should proxy through a service and a pod [Conformance]"""
     _served(cluster, node)
     names = ("services/s:web", "services/http:s:web", "services/s:80", "services/http:s:80")

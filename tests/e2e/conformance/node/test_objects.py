@@ -1,14 +1,14 @@
-"""The conformance descriptions of sig-node that are about objects, each a test whose first line is its name."""
+"""Conformance tests of sig-node for API objects. The first paragraph of a docstring is the official test name."""
 
 from typing import Any
 
 import pytest
 
 from tests.e2e.conformance.api import APPLY, JSON_PATCH, MERGE, STRATEGIC, Api, Value, contains, version_of
-from tests.e2e.conformance.operations import is_discovered, supports_everything
+from tests.e2e.conformance.operations import check_api_operations, check_discovery
 
 
-def test_config_map(api: Api) -> None:
+def test_config_map_lifecycle(api: Api) -> None:
     """[sig-node] ConfigMap should run through a ConfigMap lifecycle [Conformance]"""
     maps, mine = api.of("configmaps"), f"test-configmap-static={api.namespace}"
     maps.create("other")
@@ -17,7 +17,7 @@ def test_config_map(api: Api) -> None:
     assert got["data"] == {"valueName": "value"}
     patch = {"metadata": {"labels": {"test-configmap": "patched"}}, "data": {"valueName": "value1"}}
     assert version_of(maps.patch("test", patch, content=STRATEGIC)) > version_of(got)
-    (config_map,) = api.get(maps.everywhere, labelSelector=f"test-configmap=patched,{mine}")["items"]
+    (config_map,) = api.get(maps.all_namespaces_path, labelSelector=f"test-configmap=patched,{mine}")["items"]
     assert (config_map["metadata"]["name"], config_map["metadata"]["namespace"]) == ("test", api.namespace)
     assert config_map["data"] == {"valueName": "value1"}
     maps.delete_all(mine)
@@ -35,7 +35,7 @@ def lease_spec(holder: str, seconds: int, transitions: int) -> Value:
     }
 
 
-def test_lease(api: Api) -> None:
+def test_lease_api(api: Api) -> None:
     """[sig-node] Lease lease API should be available [Conformance]"""
     leases, spec = api.of("leases", "coordination.k8s.io/v1"), lease_spec("holder", 30, 0)
     lease = leases.create("lease", spec=spec)
@@ -54,13 +54,13 @@ def test_lease(api: Api) -> None:
     assert leases.names() == ["lease"]
     leases.delete("lease")
     assert leases.is_gone("lease")
-    assert api.get(leases.everywhere)["kind"] == "LeaseList"
+    assert api.get(leases.all_namespaces_path)["kind"] == "LeaseList"
 
 
 TEMPLATE = {"spec": {"containers": [{"name": "nginx", "image": "nginx"}]}}
 
 
-def test_pod_template(api: Api) -> None:
+def test_pod_template_lifecycle(api: Api) -> None:
     """[sig-node] PodTemplates should run the lifecycle of PodTemplates [Conformance]"""
     templates, mine = api.of("podtemplates"), f"podtemplate-static={api.namespace}"
     template = templates.create("nginx", {"podtemplate-static": api.namespace}, template=TEMPLATE)
@@ -68,14 +68,14 @@ def test_pod_template(api: Api) -> None:
     patched = templates.patch("nginx", {"metadata": {"labels": {"podtemplate": "patched"}}}, content=STRATEGIC)
     assert version_of(patched) > version_of(template)
     assert templates.get("nginx")["metadata"]["labels"]["podtemplate"] == "patched"
-    (listed,) = api.get(templates.everywhere, labelSelector=f"podtemplate=patched,{mine}")["items"]
+    (listed,) = api.get(templates.all_namespaces_path, labelSelector=f"podtemplate=patched,{mine}")["items"]
     assert (listed["metadata"]["name"], listed["metadata"]["namespace"]) == ("nginx", api.namespace)
     templates.delete("nginx")
     assert templates.is_gone("nginx")
-    assert templates.names(mine, place=templates.everywhere) == []
+    assert templates.names(mine, path=templates.all_namespaces_path) == []
 
 
-def test_collection_of_pod_templates(api: Api) -> None:
+def test_delete_collection_of_pod_templates(api: Api) -> None:
     """[sig-node] PodTemplates should delete a collection of pod templates [Conformance]"""
     templates, names = api.of("podtemplates"), ["test-podtemplate-1", "test-podtemplate-2", "test-podtemplate-3"]
     for name in names:
@@ -87,7 +87,7 @@ def test_collection_of_pod_templates(api: Api) -> None:
     assert templates.names() == ["other"]
 
 
-def test_replaced_pod_template(api: Api) -> None:
+def test_replace_pod_template(api: Api) -> None:
     """[sig-node] PodTemplates should replace a pod template [Conformance]"""
     templates = api.of("podtemplates")
     templates.create("podtemplate", template=TEMPLATE)
@@ -96,9 +96,9 @@ def test_replaced_pod_template(api: Api) -> None:
     assert templates.get("podtemplate")["metadata"]["annotations"] == {"updated": "true"}
 
 
-def test_runtime_class(api: Api) -> None:
+def test_runtime_class_api(api: Api) -> None:
     """[sig-node] RuntimeClass should support RuntimeClasses API operations [Conformance]"""
-    supports_everything(api, "node.k8s.io", "runtimeclasses", handler=f"{api.namespace}-handler")
+    check_api_operations(api, "node.k8s.io", "runtimeclasses", handler=f"{api.namespace}-handler")
 
 
 # -- devices ---------------------------------------------------------------------------------------------------------
@@ -136,8 +136,8 @@ DEVICE = {"spec": {"devices": [{"name": "device-0"}]}}
         ),
     ],
 )
-def test_devices(api: Api, plural: str, spec: Value, change: Value) -> None:
-    is_discovered(api, RESOURCE, plural)
+def test_dra_api(api: Api, plural: str, spec: Value, change: Value) -> None:
+    check_discovery(api, RESOURCE, plural)
     objects, name, mine = api.of(plural, f"{RESOURCE}/v1"), f"{api.namespace}-0", {"e2e": api.namespace}
     with objects.watch(labelSelector=f"e2e={api.namespace}") as events:
         obj = objects.create(name, mine, spec=spec)
@@ -162,13 +162,13 @@ def test_devices(api: Api, plural: str, spec: Value, change: Value) -> None:
 
 
 def merged(obj: Value, change: Value) -> Value:
-    """With the change, at any depth of objects within objects."""
+    """Return the object with the change, merged at any depth."""
     inner = {key: merged(obj.get(key, {}), value) for key, value in change.items() if isinstance(value, dict)}
     return {**obj, **change, **inner}
 
 
 def patches(kind: Any, change: Value) -> list[tuple[str, Any]]:
-    """The change as a patch of each type."""
+    """Return the change as a patch of each type."""
     ((top, values),) = change.items()
     ((field, value),) = values.items()
     by_pointer = (
@@ -179,8 +179,9 @@ def patches(kind: Any, change: Value) -> list[tuple[str, Any]]:
     return [(STRATEGIC, change), (MERGE, change), (JSON_PATCH, by_pointer), (APPLY, {**kind, **change})]
 
 
-def test_status_of_a_claim(api: Api) -> None:
-    """Part of [sig-node] [DRA] CRUD Tests resource.k8s.io/v1 ResourceClaim: "nothing" can be allocated."""
+def test_resource_claim_status(api: Api) -> None:
+    """A part of the official test "[DRA] CRUD Tests resource.k8s.io/v1 ResourceClaim": an empty allocation can be
+    stored."""
     claims = api.of("resourceclaims", f"{RESOURCE}/v1")
     claims.create("claim", spec=CLAIM)
     updated = claims.change("claim", lambda obj: obj.update(status={"allocation": {}}), "status")

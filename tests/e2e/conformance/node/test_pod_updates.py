@@ -1,5 +1,5 @@
-"""The conformance descriptions of sig-node for what becomes of pods that are changed and deleted, each a test whose
-first line is its name."""
+"""Conformance tests of sig-node for updates and deletion of pods. The first paragraph of a docstring is the official
+test name."""
 
 import asyncio
 
@@ -10,34 +10,34 @@ from sampan.machinery.client import Delete, Selection
 from sampan.machinery.copies import copy_of
 from sampan.machinery.errors import Conflict, NotFound
 from tests.e2e.conformance.node.pods import container, delete, gone, is_ready, ready, restarts, run, status
-from tests.e2e.conformance.storage.real_node import IMAGE, RealNode, together
+from tests.e2e.conformance.storage.real_node import IMAGE, RealNode, concurrent_scenario
 
 
-async def chosen(node: RealNode, labels: str) -> list[str]:
-    """The names of pods with the labels."""
+async def pod_names(node: RealNode, labels: str) -> list[str]:
+    """Return the names of the pods with these labels."""
     pods = (await node.client.of(Pod).list(Selection(namespace=node.namespace, labels=labels))).items
     return [pod.metadata.name for pod in pods]
 
 
-@together
-async def test_a_deadline_set_later(node: RealNode) -> None:
+@concurrent_scenario
+async def test_active_deadline_seconds_is_updated(node: RealNode) -> None:
     """[sig-node] Pods should allow activeDeadlineSeconds to be updated [NodeConformance] [Conformance]"""
     await run(node, container(), meta={"labels": {"time": "now"}})
-    assert await chosen(node, "time=now") == ["p"]
-    await node.running("p")
+    assert await pod_names(node, "time=now") == ["p"]
+    await node.wait_until_running("p")
     await node.client.of(Pod).patch("p", {"spec": {"activeDeadlineSeconds": 1}}, node.namespace)
-    pod = await node.when("p", lambda pod: pod.status.phase == "Failed")
+    pod = await node.wait_for("p", lambda pod: pod.status.phase == "Failed")
     assert pod.status.reason == "DeadlineExceeded"
 
 
-@together
-async def test_submitted_and_removed(node: RealNode) -> None:
+@concurrent_scenario
+async def test_pod_is_submitted_and_removed(node: RealNode) -> None:
     """[sig-node] Pods should be submitted and removed [NodeConformance] [Conformance]"""
     script = "trap 'exit 0' TERM; touch /tmp/hears; sleep 1000 & wait"
     hears = {"exec": {"command": ["test", "-e", "/tmp/hears"]}, "periodSeconds": 1, "timeoutSeconds": 60}
     pod = await run(node, container(script=script, readinessProbe=hears), meta={"labels": {"time": "now"}})
     assert pod.metadata.generation == 1
-    assert await chosen(node, "time=now") == ["p"]
+    assert await pod_names(node, "time=now") == ["p"]
     await ready(node)
     mine, last = Selection(namespace=node.namespace, labels="time=now"), None
     async with asyncio.timeout(60), node.client.of(Pod).watch(mine) as events:
@@ -48,86 +48,86 @@ async def test_submitted_and_removed(node: RealNode) -> None:
                 break
     assert last is not None
     assert last.object.metadata.deletionTimestamp is not None
-    assert await chosen(node, "time=now") == []
+    assert await pod_names(node, "time=now") == []
 
 
-@together
-async def test_updated(node: RealNode) -> None:
+@concurrent_scenario
+async def test_pod_labels_are_updated(node: RealNode) -> None:
     """[sig-node] Pods should be updated [NodeConformance] [Conformance]"""
     await run(node, container(), meta={"labels": {"time": "1"}})
-    await node.running("p")
-    assert await chosen(node, "time=1") == ["p"]
+    await node.wait_until_running("p")
+    assert await pod_names(node, "time=1") == ["p"]
     await node.client.of(Pod).patch("p", {"metadata": {"labels": {"time": "2"}}}, node.namespace)
-    assert (await chosen(node, "time=1"), await chosen(node, "time=2")) == ([], ["p"])
-    assert (await node.running("p")).status.containerStatuses[0].restartCount == 0
+    assert (await pod_names(node, "time=1"), await pod_names(node, "time=2")) == ([], ["p"])
+    assert (await node.wait_until_running("p")).status.containerStatuses[0].restartCount == 0
 
 
-@together
-async def test_address_of_the_host(node: RealNode) -> None:
+@concurrent_scenario
+async def test_pod_gets_a_host_ip(node: RealNode) -> None:
     """[sig-node] Pods should get a host IP [NodeConformance] [Conformance]"""
     await run(node, container())
-    pod = await node.running("p")
+    pod = await node.wait_until_running("p")
     assert pod.status.hostIP
     assert pod.status.hostIPs[0].ip == pod.status.hostIP
 
 
-@together
+@concurrent_scenario
 async def test_generation_and_graceful_deletion(node: RealNode) -> None:
     """[sig-node] Pods Extended (pod generation) Pod Generation custom-set generation on new pods and graceful delete
     [Conformance]"""
     script = "trap 'sleep 2; exit 0' TERM; sleep 1000 & wait"
     created = await run(node, container(script=script), meta={"generation": 100}, terminationGracePeriodSeconds=20)
     assert created.metadata.generation == 1
-    await node.when("p", lambda pod: pod.status.observedGeneration == 1 and pod.status.phase == "Running")
+    await node.wait_for("p", lambda pod: pod.status.observedGeneration == 1 and pod.status.phase == "Running")
     await delete(node)
     pod = await node.client.of(Pod).get("p", node.namespace)
     assert pod.metadata.generation == 2
     await gone(node)
 
 
-@together
-async def test_generation_counts_updates(node: RealNode) -> None:
+@concurrent_scenario
+async def test_generation_increments_per_spec_update(node: RealNode) -> None:
     """[sig-node] Pods Extended (pod generation) Pod Generation pod generation should start at 1 and increment per
     update [MinimumKubeletVersion:1.34] [Conformance]"""
     await run(node, container(), tolerations=[])
-    await node.when("p", lambda pod: pod.status.observedGeneration == 1)
+    await node.wait_for("p", lambda pod: pod.status.observedGeneration == 1)
     pods = node.client.of(Pod)
     await pods.patch("p", {"metadata": {"labels": {"a": "b"}}}, node.namespace)
     assert (await pods.get("p", node.namespace)).metadata.generation == 1
     await pods.patch("p", {"spec": {"activeDeadlineSeconds": 1000}}, node.namespace)
     assert (await pods.get("p", node.namespace)).metadata.generation == 2
-    await node.when("p", lambda pod: pod.status.observedGeneration == 2)
+    await node.wait_for("p", lambda pod: pod.status.observedGeneration == 2)
 
 
-@together
-async def test_generation_of_many_updates(node: RealNode) -> None:
+@concurrent_scenario
+async def test_generation_converges_after_500_updates(node: RealNode) -> None:
     """[sig-node] Pods Extended (pod generation) Pod Generation issue 500 podspec updates and verify generation and
     observedGeneration eventually converge [MinimumKubeletVersion:1.34] [Conformance]"""
     await run(node, container())
     pods = node.client.of(Pod)
     for left in range(500):
         await pods.patch("p", {"spec": {"activeDeadlineSeconds": 10000 - left}}, node.namespace)
-    pod = await node.when("p", lambda pod: pod.status.observedGeneration == pod.metadata.generation == 501)
+    pod = await node.wait_for("p", lambda pod: pod.status.observedGeneration == pod.metadata.generation == 501)
     assert pod.spec.activeDeadlineSeconds == 9501
 
 
-@together
-async def test_deleting_a_collection(node: RealNode) -> None:
+@concurrent_scenario
+async def test_delete_collection(node: RealNode) -> None:
     """[sig-node] Pods should delete a collection of pods [Conformance]"""
     names = ["test-pod-1", "test-pod-2", "test-pod-3"]
     for name in names:
         await run(node, container(), name=name, meta={"labels": {"type": "Testing"}})
     for name in names:
         await ready(node, name)
-    assert await chosen(node, "type=Testing") == names
+    assert await pod_names(node, "type=Testing") == names
     await node.client.of(Pod).delete_collection(Selection(namespace=node.namespace, labels="type=Testing"))
     for name in names:
         await gone(node, name)
-    assert await chosen(node, "type=Testing") == []
+    assert await pod_names(node, "type=Testing") == []
 
 
-@together
-async def test_patching_a_status(node: RealNode) -> None:
+@concurrent_scenario
+async def test_patch_status(node: RealNode) -> None:
     """[sig-node] Pods should patch a pod status [Conformance]"""
     await run(node, container())
     await ready(node)
@@ -139,7 +139,7 @@ async def test_patching_a_status(node: RealNode) -> None:
     assert (await pods.get("p", node.namespace)).metadata.annotations["patchedstatus"] == "true"
 
 
-@together
+@concurrent_scenario
 async def test_lifecycle(node: RealNode) -> None:
     """[sig-node] Pods should run through the lifecycle of Pods and PodStatus [Conformance]"""
     pods, mine = node.client.of(Pod), Selection(namespace=node.namespace, labels="test-pod-static=true")
@@ -153,9 +153,9 @@ async def test_lifecycle(node: RealNode) -> None:
     assert pod.metadata.labels == {"test-pod-static": "true", "test-pod": "patched"}
     assert [container.image for container in pod.spec.containers or ()] == [other]
     assert int(pod.metadata.resourceVersion) > int(before.metadata.resourceVersion)
-    await node.when("p", lambda pod: is_ready(pod) and restarts(pod) == 1 and status(pod).image == other)
+    await node.wait_for("p", lambda pod: is_ready(pod) and restarts(pod) == 1 and status(pod).image == other)
 
-    await unready(node)
+    await mark_not_ready(node)
     await ready(node)
     async with pods.watch(mine) as events:
         await pods.delete_collection(mine, options=Delete(grace_period_s=1))
@@ -167,8 +167,8 @@ async def test_lifecycle(node: RealNode) -> None:
         await pods.get("p", node.namespace)
 
 
-async def unready(node: RealNode) -> None:
-    """Say in the pod's status that it is not ready, which the node will put right."""
+async def mark_not_ready(node: RealNode) -> None:
+    """Write in the status of the pod that it is not ready, which the kubelet will correct."""
     pods = node.client.of(Pod)
     while True:
         pod = copy_of(await pods.get("p", node.namespace))

@@ -1,4 +1,4 @@
-"""The conformance descriptions of sig-node for probes, each a test whose first line is its name."""
+"""Conformance tests of sig-node for probes. The first paragraph of a docstring is the official test name."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.api.values import times
 from tests.e2e.conformance.node.pods import container, is_ready, ready, restarts, run, status
 from tests.e2e.conformance.own_python import own_python
-from tests.e2e.conformance.storage.real_node import NODE, RealNode, together
+from tests.e2e.conformance.storage.real_node import NODE, RealNode, concurrent_scenario
 from tests.eventually import eventually
 
 HEALTH = """
@@ -20,7 +20,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
         pass
 http.server.HTTPServer(("", 8080), Answers).serve_forever()
 """
-"""Answers well for so many seconds, and badly after."""
+"""A server that responds with 200 for a number of seconds, and with 500 afterwards."""
 HEALTH_PROTOCOL = """
 import grpc, sys
 from concurrent.futures import ThreadPoolExecutor
@@ -34,9 +34,9 @@ server.add_insecure_port("0.0.0.0:5000")
 server.start()
 server.wait_for_termination()
 """
-"""Says over gRPC that it serves."""
+"""A gRPC server whose health check returns SERVING."""
 PROBES = 4
-"""So many results of a probe would have restarted the container, or made it ready, several times."""
+"""After this number of results, a wrong probe would have restarted the container, or made it ready, several times."""
 
 
 def healthy(seconds: float) -> dict[str, Any]:
@@ -44,13 +44,13 @@ def healthy(seconds: float) -> dict[str, Any]:
 
 
 def every_second(failures: int = 1, **how: Any) -> dict[str, Any]:
-    """A busy machine has a minute for the answer."""
+    """Return the timing of a probe; a busy machine has a minute for the response."""
     waits = {"initialDelaySeconds": 2, "periodSeconds": 1, "timeoutSeconds": 60}
     return {**waits, "failureThreshold": failures, **how}
 
 
-async def is_probed(node: RealNode, probe_type: str) -> None:
-    """Wait until the kubelet has counted some more results of the probe of the container."""
+async def wait_for_probe_results(node: RealNode, probe_type: str) -> None:
+    """Wait until the kubelet has counted some more results of this probe."""
 
     async def results() -> int:
         rows = (await node.fetch(f"/api/v1/nodes/{NODE}/proxy/metrics/probes")).splitlines()
@@ -64,16 +64,16 @@ async def is_probed(node: RealNode, probe_type: str) -> None:
     await eventually(has_more, poll_s=0.2)
 
 
-async def is_restarted(node: RealNode, **more: Any) -> None:
+async def check_restarted(node: RealNode, **more: Any) -> None:
     await run(node, container(**more))
-    await node.when("p", lambda pod: restarts(pod) == 1)
+    await node.wait_for("p", lambda pod: restarts(pod) == 1)
 
 
-async def is_not_restarted(node: RealNode, probe: dict[str, Any], **more: Any) -> None:
-    """Once it has answered a first time."""
+async def check_not_restarted(node: RealNode, probe: dict[str, Any], **more: Any) -> None:
+    """Check that the liveness probe does not restart the container after its startup probe has succeeded."""
     await run(node, container(**more, startupProbe=every_second(100, **probe), livenessProbe=every_second(**probe)))
     await ready(node)
-    await is_probed(node, "Liveness")
+    await wait_for_probe_results(node, "Liveness")
     assert restarts(await node.client.of(Pod).get("p", node.namespace)) == 0
 
 
@@ -81,44 +81,45 @@ CAT: dict[str, Any] = {"exec": {"command": ["cat", "/tmp/health"]}}
 HEALTHZ: dict[str, Any] = {"httpGet": {"path": "/healthz", "port": 8080}}
 
 
-@together
-async def test_command_that_fails(node: RealNode) -> None:
+@concurrent_scenario
+async def test_failed_exec_liveness_probe_restarts_the_container(node: RealNode) -> None:
     """[sig-node] Probing container should be restarted with a exec "cat /tmp/health" liveness probe [NodeConformance]
     [Conformance]"""
     script = "echo ok > /tmp/health; sleep 3; rm /tmp/health; sleep 600"
-    await is_restarted(node, script=script, livenessProbe=every_second(**CAT))
+    await check_restarted(node, script=script, livenessProbe=every_second(**CAT))
 
 
-@together
-async def test_command_that_succeeds(node: RealNode) -> None:
+@concurrent_scenario
+async def test_successful_exec_liveness_probe_does_not_restart(node: RealNode) -> None:
     """[sig-node] Probing container should *not* be restarted with a exec "cat /tmp/health" liveness probe
     [NodeConformance] [Conformance]"""
-    await is_not_restarted(node, CAT, script="echo ok > /tmp/health; sleep 600")
+    await check_not_restarted(node, CAT, script="echo ok > /tmp/health; sleep 600")
 
 
-@together
-async def test_answer_that_is_bad(node: RealNode) -> None:
+@concurrent_scenario
+async def test_failed_http_liveness_probe_restarts_the_container(node: RealNode) -> None:
     """[sig-node] Probing container should be restarted with a /healthz http liveness probe [NodeConformance]
     [Conformance]"""
-    await is_restarted(node, **healthy(3), livenessProbe=every_second(**HEALTHZ))
+    await check_restarted(node, **healthy(3), livenessProbe=every_second(**HEALTHZ))
 
 
-@together
-async def test_answer_that_is_good(node: RealNode) -> None:
+@concurrent_scenario
+async def test_successful_http_liveness_probe_does_not_restart(node: RealNode) -> None:
     """[sig-node] Probing container should *not* be restarted with a /healthz http liveness probe [NodeConformance]
     [Conformance]"""
-    await is_not_restarted(node, HEALTHZ, **healthy(1000))
+    await check_not_restarted(node, HEALTHZ, **healthy(1000))
 
 
-@together
-async def test_port_that_is_open(node: RealNode) -> None:
+@concurrent_scenario
+async def test_successful_tcp_liveness_probe_does_not_restart(node: RealNode) -> None:
     """[sig-node] Probing container should *not* be restarted with a tcp:8080 liveness probe [NodeConformance]
     [Conformance]"""
-    await is_not_restarted(node, {"tcpSocket": {"port": 8080}}, **healthy(1))
+    await check_not_restarted(node, {"tcpSocket": {"port": 8080}}, **healthy(1))
 
 
-async def speaks_grpc(node: RealNode, port: int) -> None:
-    """A pod with a server on port 5000 that is asked on this one once it has begun to answer."""
+async def run_grpc_server(node: RealNode, port: int) -> None:
+    """Run a pod with a gRPC server on port 5000 and a liveness probe of `port`, which starts once the server
+    listens."""
     responses = every_second(100, tcpSocket={"port": 5000})
     probe = every_second(grpc={"port": port})
     program = own_python(HEALTH_PROTOCOL)
@@ -126,26 +127,26 @@ async def speaks_grpc(node: RealNode, port: int) -> None:
     await run(node, run_with, volumes=program.volumes)
 
 
-@together
-async def test_grpc_that_serves(node: RealNode) -> None:
+@concurrent_scenario
+async def test_successful_grpc_liveness_probe_does_not_restart(node: RealNode) -> None:
     """[sig-node] Probing container should *not* be restarted with a GRPC liveness probe [NodeConformance]
     [Conformance]"""
-    await speaks_grpc(node, 5000)
+    await run_grpc_server(node, 5000)
     await ready(node)
-    await is_probed(node, "Liveness")
+    await wait_for_probe_results(node, "Liveness")
     pod = await node.client.of(Pod).get("p", node.namespace)
     assert (is_ready(pod), restarts(pod)) == (True, 0)
 
 
-@together
-async def test_grpc_on_a_wrong_port(node: RealNode) -> None:
+@concurrent_scenario
+async def test_failed_grpc_liveness_probe_restarts_the_container(node: RealNode) -> None:
     """[sig-node] Probing container should be restarted with a GRPC liveness probe [NodeConformance] [Conformance]"""
-    await speaks_grpc(node, 2333)
-    await node.when("p", lambda pod: restarts(pod) == 1)
+    await run_grpc_server(node, 2333)
+    await node.wait_for("p", lambda pod: restarts(pod) == 1)
 
 
-@together
-async def test_restarts_are_counted(node: RealNode) -> None:
+@concurrent_scenario
+async def test_restart_count_increases_monotonically(node: RealNode) -> None:
     """[sig-node] Probing container should have monotonically increasing restart count [NodeConformance]
     [Conformance]"""
     counts: list[int] = []
@@ -155,12 +156,12 @@ async def test_restarts_are_counted(node: RealNode) -> None:
         return counts[-1] == 2
 
     await run(node, container(**healthy(1), livenessProbe=every_second(**HEALTHZ)))
-    await node.when("p", enough)
+    await node.wait_for("p", enough)
     assert counts == sorted(counts)
 
 
-@together
-async def test_not_ready_before_its_delay(node: RealNode) -> None:
+@concurrent_scenario
+async def test_readiness_probe_respects_initial_delay(node: RealNode) -> None:
     """[sig-node] Probing container with readiness probe should not be ready before initial delay and never restart
     [NodeConformance] [Conformance]"""
     probe = {**HEALTHZ, "initialDelaySeconds": 3, "periodSeconds": 1}
@@ -173,12 +174,12 @@ async def test_not_ready_before_its_delay(node: RealNode) -> None:
     assert restarts(pod) == 0
 
 
-@together
-async def test_never_ready(node: RealNode) -> None:
+@concurrent_scenario
+async def test_failed_readiness_probe_keeps_the_pod_not_ready(node: RealNode) -> None:
     """[sig-node] Probing container with readiness probe that fails should never be ready and never restart
     [NodeConformance] [Conformance]"""
     await run(node, container(readinessProbe=every_second(exec={"command": ["false"]})))
-    await node.running("p")
-    await is_probed(node, "Readiness")
+    await node.wait_until_running("p")
+    await wait_for_probe_results(node, "Readiness")
     pod = await node.client.of(Pod).get("p", node.namespace)
     assert (is_ready(pod), restarts(pod)) == (False, 0)

@@ -1,4 +1,5 @@
-"""The conformance descriptions of sig-node for resizing pods in place, each a test whose first line is its name."""
+"""Conformance tests of sig-node for in-place resizing of pods. The first paragraph of a docstring is the official test
+name."""
 
 import asyncio
 import os
@@ -13,7 +14,7 @@ from sampan.api.types.core_v1 import Pod, ResourceRequirements
 from sampan.api.values.quantity import parse
 from sampan.machinery.copies import copy_of
 from tests.e2e.conformance.node.pods import container, ready, restarts, run
-from tests.e2e.conformance.storage.real_node import RealNode, together
+from tests.e2e.conformance.storage.real_node import RealNode, concurrent_scenario
 
 Amounts = dict[str, Any]
 GROUPS = Path("/sys/fs/cgroup")
@@ -26,7 +27,7 @@ def guaranteed(cpu: str, memory: str) -> Amounts:
 
 
 def burstable(**amounts: str) -> Amounts:
-    """cpu_request, cpu_limit, memory_request, memory_limit."""
+    """Return resources from `cpu_request`, `cpu_limit`, `memory_request` and `memory_limit`."""
     resources: Amounts = {}
     for name, text in amounts.items():
         resource, _, kind = name.partition("_")
@@ -35,25 +36,25 @@ def burstable(**amounts: str) -> Amounts:
 
 
 async def resize(node: RealNode, **resources: Amounts) -> Pod:
-    """Until the pod has it: the pod then."""
+    """Resize the containers of the pod, and return the pod when it is resized."""
     patch = {"spec": {"containers": [{"name": name, "resources": amounts} for name, amounts in resources.items()]}}
     await node.client.of(Pod).patch("p", patch, node.namespace, subresource="resize")
-    return await resized(node, **resources)
+    return await wait_until_resized(node, **resources)
 
 
-async def resized(node: RealNode, **resources: Amounts) -> Pod:
-    pod = await node.when("p", lambda pod: is_done(pod, resources))
+async def wait_until_resized(node: RealNode, **resources: Amounts) -> Pod:
+    pod = await node.wait_for("p", lambda pod: is_resized(pod, resources))
     assert restarts(pod) == 0
     limits = {name: _parsed(amounts.get("limits", {})) for name, amounts in resources.items()}
-    assert await asyncio.to_thread(kept, pod, limits) == {
+    assert await asyncio.to_thread(cgroup_limits, pod, limits) == {
         name: (max(amount["cpu"] * 100, 1000) if "cpu" in amount else -1, amount.get("memory", -1000) // 1000)
         for name, amount in limits.items()
     }
     return pod
 
 
-def kept(pod: Pod, names: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """What the kernel holds each container to: microseconds of each 100 ms and bytes; -1: as much as it likes."""
+def cgroup_limits(pod: Pod, names: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Return the limits of each container in its cgroup: microseconds of each 100 ms, and bytes; -1 for no limit."""
     ids = {status.name: status.containerID.partition("//")[2] for status in pod.status.containerStatuses}
     return {name: (_quota(ids[name]), _memory(ids[name])) for name in names}
 
@@ -68,14 +69,16 @@ def _memory(id: str) -> int:
 
 
 def _number(id: str, file: str, controller: str = "") -> int:
-    """The first in a file of the container's group."""
-    directories = (Path(at) for at, _, _ in os.walk(GROUPS / controller))  # other tests' groups may go meanwhile
+    """Return the first number in a file of the container's cgroup."""
+    directories = (
+        Path(at) for at, _, _ in os.walk(GROUPS / controller)
+    )  # cgroups of other tests may disappear meanwhile
     (directory,) = (directory for directory in directories if directory.name == id)
     text = (directory / file).read_text().split()[0]
     return -1 if text == "max" else int(text)
 
 
-def is_done(pod: Pod, expected: dict[str, Amounts]) -> bool:
+def is_resized(pod: Pod, expected: dict[str, Amounts]) -> bool:
     resources = {status.name: status.resources for status in pod.status.containerStatuses}
     is_quiet = all(not status.type.startswith("PodResize") for status in pod.status.conditions)
     return is_quiet and all(_same(resources[name], amounts) for name, amounts in expected.items())
@@ -99,37 +102,43 @@ async def start(node: RealNode, **amounts: Amounts) -> None:
     await ready(node)
 
 
-# Small, for all of them run at a time on a machine of two cores.
+# The requests are small, since all scenarios run concurrently on a machine with two cores.
 
 
-async def three(node: RealNode, *after: Amounts) -> None:
+async def resize_three_containers(node: RealNode, *after: Amounts) -> None:
     await start(node, c1=guaranteed("50m", "50Mi"), c2=guaranteed("100m", "60Mi"), c3=guaranteed("150m", "70Mi"))
     await resize(node, c1=after[0], c2=after[1], c3=after[2])
 
 
-@together
+@concurrent_scenario
 async def test_net_increase(node: RealNode) -> None:
     """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase cpu &
     mem on c1, c2, decrease cpu & mem on c3 - net increase [MinimumKubeletVersion:1.34] [Conformance]"""
-    await three(node, guaranteed("70m", "60Mi"), guaranteed("125m", "70Mi"), guaranteed("120m", "65Mi"))
+    await resize_three_containers(
+        node, guaranteed("70m", "60Mi"), guaranteed("125m", "70Mi"), guaranteed("120m", "65Mi")
+    )
 
 
-@together
+@concurrent_scenario
 async def test_net_decrease(node: RealNode) -> None:
     """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase cpu &
     mem on c1, decrease cpu & mem on c2, c3 - net decrease [MinimumKubeletVersion:1.34] [Conformance]"""
-    await three(node, guaranteed("55m", "60Mi"), guaranteed("75m", "50Mi"), guaranteed("125m", "60Mi"))
+    await resize_three_containers(
+        node, guaranteed("55m", "60Mi"), guaranteed("75m", "50Mi"), guaranteed("125m", "60Mi")
+    )
 
 
-@together
-async def test_some_up_some_down(node: RealNode) -> None:
+@concurrent_scenario
+async def test_mixed_increase_and_decrease(node: RealNode) -> None:
     """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase: CPU
     (c1,c3), memory (c2, c3) ; decrease: CPU (c2) [MinimumKubeletVersion:1.34] [Conformance]"""
-    await three(node, guaranteed("60m", "50Mi"), guaranteed("75m", "70Mi"), guaranteed("170m", "80Mi"))
+    await resize_three_containers(
+        node, guaranteed("60m", "50Mi"), guaranteed("75m", "70Mi"), guaranteed("170m", "80Mi")
+    )
 
 
-@together
-async def test_six_containers(node: RealNode) -> None:
+@concurrent_scenario
+async def test_resize_six_burstable_containers(node: RealNode) -> None:
     """[sig-node] Pod InPlace Resize Container burstable pods - extended 6 containers - various operations performed
     (including adding limits and requests) [MinimumKubeletVersion:1.34] [Conformance]"""
     await start(
@@ -152,8 +161,8 @@ async def test_six_containers(node: RealNode) -> None:
     )
 
 
-@together
-async def test_equivalent_amounts(node: RealNode) -> None:
+@concurrent_scenario
+async def test_resize_with_equivalent_quantities(node: RealNode) -> None:
     """[sig-node] Pod InPlace Resize Container burstable pods - extended resize with equivalents
     [MinimumKubeletVersion:1.34] [Conformance]"""
     await start(
@@ -168,8 +177,8 @@ async def test_equivalent_amounts(node: RealNode) -> None:
     )
 
 
-@together
-async def test_by_replacing(node: RealNode) -> None:
+@concurrent_scenario
+async def test_resize_by_update(node: RealNode) -> None:
     """[sig-node] Pod InPlace Resize Container resize pod via the replace endpoint [MinimumKubeletVersion:1.34]
     [Conformance]"""
     await start(node, c1=guaranteed("100m", "100Mi"))
@@ -177,7 +186,7 @@ async def test_by_replacing(node: RealNode) -> None:
     assert changed.spec.containers
     changed.spec.containers[0].resources = json.from_value(guaranteed("150m", "150Mi"), ResourceRequirements)
     await node.client.of(Pod).update(changed, subresource="resize")
-    pod = await resized(node, c1=guaranteed("150m", "150Mi"))
+    pod = await wait_until_resized(node, c1=guaranteed("150m", "150Mi"))
     resized_pod = await node.client.of(Pod).get_subresource("resize", "p", node.namespace)
     assert (resized_pod.metadata.uid, resized_pod.spec, resized_pod.status.containerStatuses) == (
         pod.metadata.uid,
@@ -186,19 +195,18 @@ async def test_by_replacing(node: RealNode) -> None:
     )
 
 
-@together
-async def test_a_container_that_wants_to_be_restarted(node: RealNode) -> None:
-    """A resource whose policy says so is changed by a restart of the container."""
+@concurrent_scenario
+async def test_resize_policy_restart_container(node: RealNode) -> None:
     policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
     await run(node, container(resources=guaranteed("100m", "100Mi"), resizePolicy=policy))
     await ready(node)
     amounts = {"c": guaranteed("100m", "150Mi")}
     patch = {"spec": {"containers": [{"name": "c", "resources": amounts["c"]}]}}
     await node.client.of(Pod).patch("p", patch, node.namespace, subresource="resize")
-    await node.when("p", lambda pod: restarts(pod) == 1 and is_done(pod, amounts))
+    await node.wait_for("p", lambda pod: restarts(pod) == 1 and is_resized(pod, amounts))
 
 
-def test_amounts_are_compared_by_value() -> None:
+def test_quantities_are_compared_by_value() -> None:
     assert _same(json.from_value({"limits": {"cpu": "1"}}, ResourceRequirements), {"limits": {"cpu": "1000m"}})
     with pytest.raises(AssertionError):
         assert _same(None, {})

@@ -1,5 +1,5 @@
-"""The conformance descriptions of sig-node for what containers may do and see, each a test whose first line is its
-name."""
+"""Conformance tests of sig-node for security contexts, sysctls and /etc/hosts. The first paragraph of a docstring is
+the official test name."""
 
 from pathlib import Path
 from typing import Any
@@ -9,21 +9,21 @@ import pytest
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.errors import Invalid
 from tests.e2e.conformance.node.pods import container, ready, run
-from tests.e2e.conformance.storage.real_node import RealNode, together
+from tests.e2e.conformance.storage.real_node import RealNode, concurrent_scenario
 
 HOSTS = Path("/etc/hosts").read_text().strip()
-"""Of the machine."""
+"""The hosts file of the machine."""
 
 
-@together
-async def test_user_of_a_container(node: RealNode) -> None:
+@concurrent_scenario
+async def test_run_as_user_of_a_container(node: RealNode) -> None:
     """[sig-node] Security Context When creating a container with runAsUser should run the container with uid 65534
     [LinuxOnly] [NodeConformance] [Conformance]"""
     assert await node.output("id -u", container={"securityContext": {"runAsUser": 65534}}) == "65534"
 
 
-@together
-async def test_unprivileged(node: RealNode) -> None:
+@concurrent_scenario
+async def test_unprivileged_container(node: RealNode) -> None:
     """[sig-node] Security Context When creating a pod with privileged should run the container as unprivileged when
     false [LinuxOnly] [NodeConformance] [Conformance]"""
     script = "ip link add dummy0 type dummy || true"
@@ -31,16 +31,16 @@ async def test_unprivileged(node: RealNode) -> None:
     assert "Operation not permitted" in output
 
 
-@together
-async def test_writable_root(node: RealNode) -> None:
+@concurrent_scenario
+async def test_writable_root_filesystem(node: RealNode) -> None:
     """[sig-node] Security Context When creating a pod with readOnlyRootFilesystem should run the container with
     writable rootfs when readOnlyRootFilesystem=false [NodeConformance] [Conformance]"""
     context = {"securityContext": {"readOnlyRootFilesystem": False}}
     assert await node.output("echo checking > /checkfile && cat /checkfile", container=context) == "checking"
 
 
-@together
-async def test_read_only_root(node: RealNode) -> None:
+@concurrent_scenario
+async def test_read_only_root_filesystem(node: RealNode) -> None:
     """[sig-node] Kubelet when scheduling a read only busybox container should not write to root filesystem [LinuxOnly]
     [NodeConformance] [Conformance]"""
     context = {"securityContext": {"readOnlyRootFilesystem": True}}
@@ -48,24 +48,24 @@ async def test_read_only_root(node: RealNode) -> None:
     assert "Read-only file system" in output
 
 
-@together
-async def test_user_and_group_of_a_container(node: RealNode) -> None:
+@concurrent_scenario
+async def test_run_as_user_and_group_of_a_container(node: RealNode) -> None:
     """[sig-node] Security Context should support container.SecurityContext.RunAsUser And
     container.SecurityContext.RunAsGroup [LinuxOnly] [Conformance]"""
     context = {"securityContext": {"runAsUser": 1001, "runAsGroup": 2002}}
     assert await node.output("id -u; id -g", container=context) == "1001\n2002"
 
 
-@together
-async def test_user_and_group_of_a_pod(node: RealNode) -> None:
+@concurrent_scenario
+async def test_run_as_user_and_group_of_a_pod(node: RealNode) -> None:
     """[sig-node] Security Context should support pod.Spec.SecurityContext.RunAsUser And
     pod.Spec.SecurityContext.RunAsGroup [LinuxOnly] [Conformance]"""
     output = await node.output("id -u; id -g", securityContext={"runAsUser": 1001, "runAsGroup": 2002})
     assert output == "1001\n2002"
 
 
-@together
-async def test_no_privileges_are_gained(node: RealNode) -> None:
+@concurrent_scenario
+async def test_allow_privilege_escalation(node: RealNode) -> None:
     """[sig-node] Security Context when creating containers with AllowPrivilegeEscalation should not allow privilege
     escalation when false [LinuxOnly] [NodeConformance] [Conformance]"""
     volume = {"name": "v", "emptyDir": {}}
@@ -83,7 +83,7 @@ async def test_no_privileges_are_gained(node: RealNode) -> None:
 # -- sysctls ---------------------------------------------------------------------------------------------------------
 
 
-@together
+@concurrent_scenario
 async def test_sysctl(node: RealNode) -> None:
     """[sig-node] Sysctls [LinuxOnly] [NodeConformance] should support sysctls [Environment:NotInUserNS]
     [Conformance]"""
@@ -92,8 +92,8 @@ async def test_sysctl(node: RealNode) -> None:
     assert output == "1"
 
 
-@together
-async def test_bad_sysctls(node: RealNode) -> None:
+@concurrent_scenario
+async def test_invalid_sysctls_are_rejected(node: RealNode) -> None:
     """[sig-node] Sysctls [LinuxOnly] [NodeConformance] should reject invalid sysctls [Conformance]"""
     names = ("foo-", "kernel.shmmax", "safe-and-unsafe", "bar..")
     sysctls = [{"name": name, "value": "1"} for name in names]
@@ -108,7 +108,7 @@ async def test_bad_sysctls(node: RealNode) -> None:
 # -- hosts -----------------------------------------------------------------------------------------------------------
 
 
-@together
+@concurrent_scenario
 async def test_host_aliases(node: RealNode) -> None:
     """[sig-node] Kubelet when scheduling an agnhost Pod with hostAliases should write entries to /etc/hosts
     [NodeConformance] [Conformance]"""
@@ -117,8 +117,8 @@ async def test_host_aliases(node: RealNode) -> None:
     assert "123.45.67.89\tfoo\tbar" in output
 
 
-@together
-async def test_hosts_file_of_the_kubelet(node: RealNode) -> None:
+@concurrent_scenario
+async def test_kubelet_managed_etc_hosts(node: RealNode) -> None:
     """[sig-node] KubeletManagedEtcHosts should test kubelet managed /etc/hosts file [NodeConformance] [Conformance]"""
     output = await node.output("head -1 /etc/hosts")
     assert output == "# Kubernetes-managed hosts file."
@@ -132,8 +132,8 @@ async def test_hosts_file_of_the_kubelet(node: RealNode) -> None:
 # -- quality of service ----------------------------------------------------------------------------------------------
 
 
-@together
-async def test_class_of_service(node: RealNode) -> None:
+@concurrent_scenario
+async def test_qos_class_guaranteed(node: RealNode) -> None:
     """[sig-node] Pods Extended Pods Set QOS Class should be set on Pods with matching resource requests and limits for
     memory and cpu [Conformance]"""
     amounts: dict[str, Any] = {"cpu": "100m", "memory": "100Mi"}

@@ -1,5 +1,5 @@
-"""The conformance descriptions of sig-node for eviction by taints and the life of nodes, each a test whose first line
-is its name."""
+"""Conformance tests of sig-node for eviction by taints and the node lifecycle. The first paragraph of a docstring is
+the official test name."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ from sampan.testing import Cluster
 TAINT = {"key": "kubernetes.io/e2e-evict-taint-key", "value": "evictTaintVal", "effect": "NoExecute"}
 
 
-def play(scenario: Callable[[Cluster, VirtualClock], Awaitable[None]]) -> None:
+def run_scenario(scenario: Callable[[Cluster, VirtualClock], Awaitable[None]]) -> None:
     async def main() -> None:
         clock = VirtualClock()
         async with Cluster(nodes=2, clock=clock) as cluster:
@@ -29,7 +29,7 @@ def play(scenario: Callable[[Cluster, VirtualClock], Awaitable[None]]) -> None:
 
 
 async def start(cluster: Cluster, clock: VirtualClock, name: str, *, seconds: int, node: str = "") -> str:
-    """A pod that tolerates the taint for so long; its node."""
+    """Create a pod that tolerates the taint for this time, and return the name of its node."""
     toleration = {**TAINT, "operator": "Equal", "tolerationSeconds": seconds}
     spec: dict[str, Any] = {
         "containers": [{"name": "pause", "image": "i"}],
@@ -55,7 +55,7 @@ async def present(cluster: Cluster) -> list[str]:
     return sorted(pod.metadata.name for pod in pods)
 
 
-def test_pods_are_evicted_as_their_toleration_seconds_say() -> None:
+def test_pods_are_evicted_after_their_toleration_seconds() -> None:
     """[sig-node] NoExecuteTaintManager Multiple Pods [Serial] evicts pods with minTolerationSeconds [Disruptive]
     [Conformance]"""
 
@@ -70,7 +70,7 @@ def test_pods_are_evicted_as_their_toleration_seconds_say() -> None:
         await clock.advance(60)
         assert await present(cluster) == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_removing_the_taint_cancels_the_eviction() -> None:
@@ -86,10 +86,10 @@ def test_removing_the_taint_cancels_the_eviction() -> None:
         await clock.advance(200)
         assert await present(cluster) == ["taint-eviction-4"]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_the_life_of_a_node() -> None:
+def test_node_lifecycle() -> None:
     """[sig-node] Node Lifecycle should run through the lifecycle of a node [Conformance]"""
 
     async def scenario(cluster: Cluster, clock: VirtualClock) -> None:
@@ -109,4 +109,4 @@ def test_the_life_of_a_node() -> None:
         with pytest.raises(NotFound):
             await nodes.get("e2e-fake-node")
 
-    play(scenario)
+    run_scenario(scenario)

@@ -1,4 +1,4 @@
-"""One cluster for a module of tests, and a namespace for each."""
+"""One cluster for each module, and a namespace for each test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sampan.testing import Cluster
-from tests.e2e.conformance.scheduling.scheduling_cluster import NODES, Scene
+from tests.e2e.conformance.scheduling.scheduling_cluster import NODES, SchedulingCluster
 from tests.e2e.kubectl.command import Kubectl, find
 
 
@@ -18,12 +18,12 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def scene(cluster: Cluster, kubectl_home: Path) -> Iterator[Scene]:
+def scheduling_cluster(cluster: Cluster, kubectl_home: Path) -> Iterator[SchedulingCluster]:
     program = find()
     if program is None:
         pytest.skip("there is no kubectl here")
     with cluster.namespace("sched") as namespace:
         kubectl = Kubectl(program=program, kubeconfig=cluster.kubeconfig_for(namespace), home=kubectl_home)
-        scene = Scene(cluster, kubectl, namespace)
-        yield scene
-        scene.clear()
+        scheduling_cluster = SchedulingCluster(cluster, kubectl, namespace)
+        yield scheduling_cluster
+        scheduling_cluster.clear()

@@ -1,4 +1,4 @@
-"""A cluster of two hollow nodes and the real kubectl, for what the scheduler must do."""
+"""A cluster of two hollow nodes and the real kubectl, for the conformance tests of the scheduler."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -12,13 +12,13 @@ from tests.eventually import wait_until
 
 NODES = ("node-0", "node-1")
 CPUS = 32
-"""Of each node."""
+"""CPUs of each node."""
 
 Object = dict[str, Any]
 
 
 @dataclass
-class Scene:
+class SchedulingCluster:
     cluster: Cluster
     kubectl: Kubectl
     namespace: str
@@ -37,7 +37,7 @@ class Scene:
         return str(self.pod(name)["spec"].get("nodeName", ""))
 
     def runs(self, *names: str) -> None:
-        """Wait until they are ready."""
+        """Wait until the pods are ready."""
         self.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *(f"pod/{name}" for name in names))
 
     def events_of(self, name: str, reason: str) -> list[str]:
@@ -45,7 +45,7 @@ class Scene:
         return [event["message"] for event in events["items"]]
 
     def refused(self, name: str, message: str) -> None:
-        """Wait until the pod is told that no node will do, in these words."""
+        """Wait until the pod is reported as unschedulable with this message."""
         wait_until(lambda: any(text.startswith(message) for text in self.events_of(name, "FailedScheduling")))
         assert self.node_of(name) == ""
         (condition,) = [
@@ -55,7 +55,7 @@ class Scene:
         assert condition["message"].startswith(message)
 
     def clear(self) -> None:
-        """No pods, so that the nodes are empty again."""
+        """Delete all pods, so that the nodes are empty again."""
         self.kubectl("delete", "pods,replicasets", "--all", "--force", "--grace-period=0", "--wait=false")
         wait_until(lambda: not self.kubectl("get", "pods", "-o", "name"))
 
@@ -69,7 +69,7 @@ class Scene:
 
     @contextmanager
     def classes(self, **values: int) -> Iterator[None]:
-        """Priority classes with these values."""
+        """Create priority classes with these values for the length of the block."""
         self.apply(
             *(
                 {

@@ -1,7 +1,7 @@
-"""A cluster with one real node, on which the scenarios of a module run beside each other.
+"""A cluster with one real node, on which the scenarios of a module run concurrently.
 
-A test is a scenario: `@together` on an async function that takes a `RealNode`. All those that were chosen begin with
-the first; each test then tells how its own went.
+A test is a scenario: `@concurrent_scenario` on an async function that takes a `RealNode`. The first test of a module
+starts all selected scenarios; each test then reports the result of its own scenario.
 """
 
 import asyncio
@@ -25,15 +25,15 @@ from sampan.testing import Cluster
 IMAGE = "sampan.local/host"
 NODE = "node-0"
 COMPONENTS = ("apiserver", "controllers", "kubelet")
-_AT_A_TIME = 8
-_PATIENCE_S = 120
+_CONCURRENT_SCENARIOS = 8
+_TIMEOUT_S = 120
 _ENDED = ("Succeeded", "Failed")
 
 Volume = dict[str, Any]
 
 
 class RealNode:
-    """Where one scenario plays: a namespace of its own."""
+    """The real node and a namespace for one scenario."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self.client, self.namespace, self.url = cluster.client, namespace, cluster.url
@@ -62,8 +62,8 @@ class RealNode:
         await self.client.of(kind).delete(name, self.namespace)
 
     async def output(self, script: str, *volumes: Volume, **options: Any) -> str:
-        """What a pod's script prints, once the pod has succeeded."""
-        return self.output_of(await self.ended(await self.start(script, *volumes, **options)))
+        """Return what the script of a pod prints, after the pod has succeeded."""
+        return self.output_of(await self.wait_until_succeeded(await self.start(script, *volumes, **options)))
 
     async def start(
         self,
@@ -75,7 +75,8 @@ class RealNode:
         metadata: dict[str, Any] | None = None,
         **spec: Any,
     ) -> str:
-        """A pod whose container runs the script, with each volume under its name unless told; the pod's name."""
+        """Create a pod whose container runs the script, and return the name of the pod. Each volume is mounted under
+        its name unless `mounts` is given."""
         mounts = mounts or [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes]
         command = ["sh", "-c", f"({script}) > /dev/termination-log 2>&1"]
         first = {"name": "c", "image": IMAGE, "command": command, "volumeMounts": list(mounts), **(container or {})}
@@ -90,22 +91,22 @@ class RealNode:
         await self.client.of(Pod).create(json.from_value(value, Pod))
         return name
 
-    async def running(self, name: str) -> Pod:
-        return await self.when(name, lambda pod: pod.status.phase == "Running")
+    async def wait_until_running(self, name: str) -> Pod:
+        return await self.wait_for(name, lambda pod: pod.status.phase == "Running")
 
-    async def ended(self, name: str) -> Pod:
-        pod = await self.when(name, lambda pod: pod.status.phase in _ENDED)
+    async def wait_until_succeeded(self, name: str) -> Pod:
+        pod = await self.wait_for(name, lambda pod: pod.status.phase in _ENDED)
         assert pod.status.phase == "Succeeded", self.output_of(pod)
         return pod
 
     def output_of(self, pod: Pod) -> str:
-        """By its containers, as they ended."""
+        """Return the termination messages of the containers."""
         states = [status.state.terminated for status in pod.status.containerStatuses if status.state is not None]
         return "".join(state.message for state in states if state is not None).strip()
 
-    async def when(self, name: str, holds: Callable[[Pod], bool]) -> Pod:
+    async def wait_for(self, name: str, holds: Callable[[Pod], bool]) -> Pod:
         selection = Selection(namespace=self.namespace, fields=f"metadata.name={name}")
-        async with asyncio.timeout(_PATIENCE_S), self.client.of(Pod).watch(selection) as events:
+        async with asyncio.timeout(_TIMEOUT_S), self.client.of(Pod).watch(selection) as events:
             async for batch in events:
                 for event in batch:
                     if event.type in ("ADDED", "MODIFIED") and holds(event.object):
@@ -121,9 +122,9 @@ class RealNode:
 Scenario = Callable[[RealNode], Awaitable[None]]
 
 
-def together(scenario: Scenario) -> Callable[..., None]:
+def concurrent_scenario(scenario: Scenario) -> Callable[..., None]:
     def test(batch: "Batch") -> None:
-        batch.tell(scenario)
+        batch.raise_failure_of(scenario)
 
     test.__name__, test.__doc__, test.__module__ = _name(scenario), scenario.__doc__, scenario.__module__
     test.scenario = scenario  # type: ignore[attr-defined]
@@ -135,36 +136,36 @@ def _name(scenario: Scenario) -> str:
 
 
 class Batch:
-    """The scenarios of a module, played."""
+    """The results of the scenarios of a module."""
 
     def __init__(self, cluster: Cluster, scenarios: Sequence[Scenario]) -> None:
         self._faults: dict[Scenario, BaseException | None] = {}
         cluster.run(self._play(cluster, scenarios), timeout_s=550)
 
-    def tell(self, scenario: Scenario) -> None:
+    def raise_failure_of(self, scenario: Scenario) -> None:
         if (fault := self._faults[scenario]) is not None:
             raise fault
 
     async def _play(self, cluster: Cluster, scenarios: Sequence[Scenario]) -> None:
-        limit = asyncio.Semaphore(_AT_A_TIME)
+        limit = asyncio.Semaphore(_CONCURRENT_SCENARIOS)
 
-        async def run_scenario(number: int, scenario: Scenario) -> None:
+        async def run_limited(number: int, scenario: Scenario) -> None:
             async with limit:
                 try:
-                    await play(cluster, f"test-{number}", scenario)
+                    await run_scenario(cluster, f"test-{number}", scenario)
                     self._faults[scenario] = None
                 except Exception as fault:
                     self._faults[scenario] = fault
 
         async with asyncio.TaskGroup() as group:
             for number, scenario in enumerate(scenarios):
-                group.create_task(run_scenario(number, scenario))
+                group.create_task(run_limited(number, scenario))
 
 
-async def play(cluster: Cluster, namespace: str, scenario: Scenario) -> None:
+async def run_scenario(cluster: Cluster, namespace: str, scenario: Scenario) -> None:
     client = cluster.client
     await client.of(Namespace).create(json.from_value({"metadata": {"name": namespace}}, Namespace))
-    await service_account(cluster, namespace)
+    await wait_for_service_account(cluster, namespace)
     try:
         await scenario(RealNode(cluster, namespace))
     finally:
@@ -172,9 +173,9 @@ async def play(cluster: Cluster, namespace: str, scenario: Scenario) -> None:
         await client.of(Pod).delete_collection(selection, options=Delete(grace_period_s=0))
 
 
-async def service_account(cluster: Cluster, namespace: str) -> None:
-    """Until the namespace's own is there; pods are refused before."""
-    async with asyncio.timeout(_PATIENCE_S):
+async def wait_for_service_account(cluster: Cluster, namespace: str) -> None:
+    """Wait until the namespace has its default service account, without which pods are rejected."""
+    async with asyncio.timeout(_TIMEOUT_S):
         accounts = cluster.client.of(ServiceAccount)
         async with accounts.watch(Selection(namespace=namespace, fields="metadata.name=default")) as events:
             async for batch in events:
@@ -182,8 +183,8 @@ async def service_account(cluster: Cluster, namespace: str) -> None:
                     return
 
 
-def left_of(path: Path, group: str) -> list[str]:
-    """Mounts below the cluster's folder, and groups of processes of its node."""
+def leftovers(path: Path, group: str) -> list[str]:
+    """Return the mounts below the data directory and the cgroups of the node."""
     groups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"*{group}") if group]
     groups += [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/{group.strip('/')}") if group]
     return sorted([*map(str, kernel.mounts_below(path)), *groups])
@@ -191,19 +192,19 @@ def left_of(path: Path, group: str) -> list[str]:
 
 @contextmanager
 def real_cluster(*more: str, nodes: int = 1) -> Iterator[Cluster]:
-    """With real nodes, of which nothing is left afterwards, and more components if told."""
-    if reason := why_not():
+    """Run a cluster with real nodes and further components, and check that nothing is left of the nodes afterwards."""
+    if reason := missing_requirement():
         pytest.skip(reason)
     with Cluster(nodes=nodes, runtime="oci", components=(*COMPONENTS, *more)) as cluster:
         assert cluster.assembly.real_nodes is not None
         configs = [kubelet.config for kubelet in cluster.assembly.real_nodes.kubelets]
         yield cluster
     for config in configs:
-        assert left_of(config.root.parents[2], config.cgroup_root) == []
+        assert leftovers(config.root.parents[2], config.cgroup_root) == []
 
 
-def why_not() -> str:
-    """Why there can be no real node here, if so."""
+def missing_requirement() -> str:
+    """Return why this machine cannot run a real node; empty if it can."""
     if os.geteuid() != 0:
         return "real pods need root"
     return "" if shutil.which("crun") or shutil.which("runc") else "there is no crun or runc here"

@@ -1,5 +1,5 @@
-"""The conformance descriptions of volumes made of config maps, by themselves and projected, each a test whose first
-line is its name."""
+"""Conformance tests of sig-storage for ConfigMap volumes and projected config maps. The first paragraph of a docstring
+is the official test name."""
 
 import base64
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ import pytest
 
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.machinery import errors
-from tests.e2e.conformance.storage.real_node import RealNode, together
+from tests.e2e.conformance.storage.real_node import RealNode, concurrent_scenario
 
 Make = Callable[..., dict[str, Any]]
 DATA = {"data-1": "value-1", "data-2": "value-2", "data-3": "value-3"}
@@ -32,46 +32,46 @@ def projected(
     return {"name": name, "projected": source | ({"defaultMode": mode} if mode is not None else {})}
 
 
-async def is_consumable(node: RealNode, make: Make, *, user: int = 0) -> None:
+async def check_consumable(node: RealNode, make: Make, *, user: int = 0) -> None:
     await node.config_map("m", data=DATA)
     output = await node.output(f"{LOOK}; id -u", make("m"), securityContext={"runAsUser": user})
     assert output.splitlines() == ["value-1", "-rw-r--r--", str(user)]
 
 
-async def has_default_mode(node: RealNode, make: Make) -> None:
+async def check_default_mode(node: RealNode, make: Make) -> None:
     await node.config_map("m", data=DATA)
     assert (await node.output(LOOK, make("m", mode=0o400))).splitlines() == ["value-1", "-r--------"]
 
 
-async def has_mappings(node: RealNode, make: Make, *, user: int = 0) -> None:
+async def check_mappings(node: RealNode, make: Make, *, user: int = 0) -> None:
     await node.config_map("m", data=DATA)
     script = "cat /v/path/to/data-2; echo; ls /v"
     output = await node.output(script, make("m", MAPPING), securityContext={"runAsUser": user})
     assert output.splitlines() == ["value-2", "path"]
 
 
-async def has_item_mode(node: RealNode, make: Make) -> None:
+async def check_item_mode(node: RealNode, make: Make) -> None:
     await node.config_map("m", data=DATA)
     script = "cat /v/path/to/data-2; echo; stat -L -c %A /v/path/to/data-2"
     output = await node.output(script, make("m", [{**MAPPING[0], "mode": 0o400}]))
     assert output.splitlines() == ["value-2", "-r--------"]
 
 
-async def serves_twice(node: RealNode, make: Make) -> None:
+async def check_two_volumes(node: RealNode, make: Make) -> None:
     await node.config_map("m", data=DATA)
     output = await node.output("cat /a/data-1 /b/data-1", make("m", name="a"), make("m", name="b"))
     assert output == "value-1value-1"
 
 
-async def is_updated(node: RealNode, make: Make) -> None:
+async def check_updates(node: RealNode, make: Make) -> None:
     await node.config_map("m", data=DATA)
     script = 'until [ "$(cat /v/data-1)" = value-9 ] && [ ! -e /v/data-3 ]; do sleep 0.1; done; cat /v/data-1'
-    await node.running(await node.start(script, make("m")))
+    await node.wait_until_running(await node.start(script, make("m")))
     await node.change(ConfigMap, "m", data={"data-1": "value-9", "data-3": None})
-    assert node.output_of(await node.ended("p")) == "value-9"
+    assert node.output_of(await node.wait_until_succeeded("p")) == "value-9"
 
 
-async def follows_optional_ones(node: RealNode, make: Make) -> None:
+async def check_optional_updates(node: RealNode, make: Make) -> None:
     await node.config_map("del", data={"data-1": "value-1"})
     await node.config_map("upd", data={"data-1": "value-1"})
     volumes = [make(name, optional=True, name=name) for name in ("del", "upd", "create")]
@@ -80,70 +80,70 @@ async def follows_optional_ones(node: RealNode, make: Make) -> None:
         "until [ ! -e /del/data-1 ] && [ -e /upd/data-3 ] && [ -e /create/data-1 ]; do sleep 0.1; done; "
         "cat /upd/data-3 /create/data-1"
     )
-    await node.running(await node.start(script, *volumes))
+    await node.wait_until_running(await node.start(script, *volumes))
     await node.remove(ConfigMap, "del")
     await node.change(ConfigMap, "upd", data={"data-1": None, "data-3": "value-3"})
     await node.config_map("create", data={"data-1": "value-1"})
-    assert node.output_of(await node.ended("p")) == "value-3value-1"
+    assert node.output_of(await node.wait_until_succeeded("p")) == "value-3value-1"
 
 
-@together
+@concurrent_scenario
 async def test_consumable(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable from pods in volume [NodeConformance] [Conformance]"""
-    await is_consumable(node, plain)
+    await check_consumable(node, plain)
 
 
-@together
+@concurrent_scenario
 async def test_consumable_as_non_root(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable from pods in volume as non-root [NodeConformance] [Conformance]"""
-    await is_consumable(node, plain, user=1000)
+    await check_consumable(node, plain, user=1000)
 
 
-@together
+@concurrent_scenario
 async def test_default_mode(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable from pods in volume with defaultMode set [LinuxOnly]
     [NodeConformance]"""
-    await has_default_mode(node, plain)
+    await check_default_mode(node, plain)
 
 
-@together
+@concurrent_scenario
 async def test_mappings(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable from pods in volume with mappings [NodeConformance] [Conformance]"""
-    await has_mappings(node, plain)
+    await check_mappings(node, plain)
 
 
-@together
+@concurrent_scenario
 async def test_mappings_as_non_root(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable from pods in volume with mappings as non-root [NodeConformance]"""
-    await has_mappings(node, plain, user=1000)
+    await check_mappings(node, plain, user=1000)
 
 
-@together
+@concurrent_scenario
 async def test_item_mode(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable from pods in volume with mappings and Item mode set [LinuxOnly]
     [NodeConformance]"""
-    await has_item_mode(node, plain)
+    await check_item_mode(node, plain)
 
 
-@together
+@concurrent_scenario
 async def test_several_volumes(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable in multiple volumes in the same pod [NodeConformance]"""
-    await serves_twice(node, plain)
+    await check_two_volumes(node, plain)
 
 
-@together
+@concurrent_scenario
 async def test_updates(node: RealNode) -> None:
     """[sig-storage] ConfigMap updates should be reflected in volume [NodeConformance] [Conformance]"""
-    await is_updated(node, plain)
+    await check_updates(node, plain)
 
 
-@together
+@concurrent_scenario
 async def test_optional_updates(node: RealNode) -> None:
     """[sig-storage] ConfigMap optional updates should be reflected in volume [NodeConformance] [Conformance]"""
-    await follows_optional_ones(node, plain)
+    await check_optional_updates(node, plain)
 
 
-@together
+@concurrent_scenario
 async def test_binary_data(node: RealNode) -> None:
     """[sig-storage] ConfigMap binary data should be reflected in volume [NodeConformance] [Conformance]"""
     raw = bytes([0xDE, 0xCA, 0xFE, 0xBA, 0xD0, 0xFE, 0xFF])
@@ -152,7 +152,7 @@ async def test_binary_data(node: RealNode) -> None:
     assert output.splitlines() == ["value-1", " de ca fe ba d0 fe ff"]
 
 
-@together
+@concurrent_scenario
 async def test_immutable(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be immutable if `immutable` field is set [Conformance]"""
     await node.config_map("m", data=DATA)
@@ -165,58 +165,58 @@ async def test_immutable(node: RealNode) -> None:
     await node.remove(ConfigMap, "m")
 
 
-@together
+@concurrent_scenario
 async def test_projected_consumable(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable from pods in volume [NodeConformance] [Conformance]"""
-    await is_consumable(node, projected)
+    await check_consumable(node, projected)
 
 
-@together
+@concurrent_scenario
 async def test_projected_consumable_as_non_root(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable from pods in volume as non-root [NodeConformance]"""
-    await is_consumable(node, projected, user=1000)
+    await check_consumable(node, projected, user=1000)
 
 
-@together
+@concurrent_scenario
 async def test_projected_default_mode(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable from pods in volume with defaultMode set [LinuxOnly]
     [NodeConformance]"""
-    await has_default_mode(node, projected)
+    await check_default_mode(node, projected)
 
 
-@together
+@concurrent_scenario
 async def test_projected_mappings(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable from pods in volume with mappings [NodeConformance]"""
-    await has_mappings(node, projected)
+    await check_mappings(node, projected)
 
 
-@together
+@concurrent_scenario
 async def test_projected_mappings_as_non_root(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable from pods in volume with mappings as non-root
     [NodeConformance]"""
-    await has_mappings(node, projected, user=1000)
+    await check_mappings(node, projected, user=1000)
 
 
-@together
+@concurrent_scenario
 async def test_projected_item_mode(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable from pods in volume with mappings and Item mode set
     [LinuxOnly] [NodeConformance]"""
-    await has_item_mode(node, projected)
+    await check_item_mode(node, projected)
 
 
-@together
+@concurrent_scenario
 async def test_projected_several_volumes(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable in multiple volumes in the same pod [NodeConformance]"""
-    await serves_twice(node, projected)
+    await check_two_volumes(node, projected)
 
 
-@together
+@concurrent_scenario
 async def test_projected_updates(node: RealNode) -> None:
     """[sig-storage] Projected configMap updates should be reflected in volume [NodeConformance] [Conformance]"""
-    await is_updated(node, projected)
+    await check_updates(node, projected)
 
 
-@together
+@concurrent_scenario
 async def test_projected_optional_updates(node: RealNode) -> None:
     """[sig-storage] Projected configMap optional updates should be reflected in volume [NodeConformance]"""
-    await follows_optional_ones(node, projected)
+    await check_optional_updates(node, projected)

@@ -1,12 +1,12 @@
-"""The conformance descriptions of what a pod may know of itself as files, by itself and projected, and of projections
-of all kinds; each a test whose first line is its name."""
+"""Conformance tests of sig-storage for downward API volumes, projected downward API and combined projections. The first
+paragraph of a docstring is the official test name."""
 
 from collections.abc import Callable
 from typing import Any
 
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.values import quantity
-from tests.e2e.conformance.storage.real_node import NODE, RealNode, together
+from tests.e2e.conformance.storage.real_node import NODE, RealNode, concurrent_scenario
 
 Make = Callable[..., dict[str, Any]]
 NAME = {"path": "podname", "fieldRef": {"fieldPath": "metadata.name"}}
@@ -27,7 +27,7 @@ def resource(name: str, path: str = "value") -> dict[str, Any]:
     return {"path": path, "resourceFieldRef": {"containerName": "c", "resource": name}}
 
 
-async def tells_name(node: RealNode, make: Make, *, mode: int | None = None, item: int | None = None) -> list[str]:
+async def check_pod_name(node: RealNode, make: Make, *, mode: int | None = None, item: int | None = None) -> list[str]:
     file = {**NAME, **({"mode": item} if item is not None else {})}
     output = await node.output("cat /v/podname; echo; stat -L -c %A /v/podname", make(file, mode=mode))
     name, shown = output.splitlines()
@@ -35,163 +35,163 @@ async def tells_name(node: RealNode, make: Make, *, mode: int | None = None, ite
     return [shown]
 
 
-async def tells_resource(node: RealNode, make: Make, name: str, value: str) -> None:
+async def check_resource(node: RealNode, make: Make, name: str, value: str) -> None:
     assert await node.output("cat /v/value", make(resource(name)), container={"resources": RESOURCES}) == value
 
 
-async def tells_allocatable(node: RealNode, make: Make, name: str) -> None:
+async def check_allocatable(node: RealNode, make: Make, name: str) -> None:
     allocatable = quantity.parse((await node.client.of(Node).get(NODE)).status.allocatable[name])
     assert await node.output("cat /v/value", make(resource(f"limits.{name}"))) == str(allocatable.value())
 
 
-async def is_updated(node: RealNode, make: Make, what: str) -> None:
+async def check_updates(node: RealNode, make: Make, what: str) -> None:
     item = {"path": what, "fieldRef": {"fieldPath": f"metadata.{what}"}}
     script = f"until grep -q key3 /v/{what}; do sleep 0.1; done; cat /v/{what}"
     metadata = {what: {"key1": "value1", "key2": "value2"}}
-    await node.running(await node.start(script, make(item), metadata=metadata))
+    await node.wait_until_running(await node.start(script, make(item), metadata=metadata))
     await node.change(Pod, "p", metadata={what: {"key3": "value3"}})
-    lines = node.output_of(await node.ended("p")).splitlines()
+    lines = node.output_of(await node.wait_until_succeeded("p")).splitlines()
     assert [line for line in lines if line.startswith("key")] == ['key1="value1"', 'key2="value2"', 'key3="value3"']
 
 
-@together
-async def test_name(node: RealNode) -> None:
+@concurrent_scenario
+async def test_pod_name(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide podname only [NodeConformance] [Conformance]"""
-    await tells_name(node, plain)
+    await check_pod_name(node, plain)
 
 
-@together
+@concurrent_scenario
 async def test_default_mode(node: RealNode) -> None:
     """[sig-storage] Downward API volume should set DefaultMode on files [LinuxOnly] [NodeConformance] [Conformance]"""
-    assert await tells_name(node, plain, mode=0o400) == ["-r--------"]
+    assert await check_pod_name(node, plain, mode=0o400) == ["-r--------"]
 
 
-@together
+@concurrent_scenario
 async def test_item_mode(node: RealNode) -> None:
     """[sig-storage] Downward API volume should set mode on item file [LinuxOnly] [NodeConformance] [Conformance]"""
-    assert await tells_name(node, plain, item=0o400) == ["-r--------"]
+    assert await check_pod_name(node, plain, item=0o400) == ["-r--------"]
 
 
-@together
-async def test_labels(node: RealNode) -> None:
+@concurrent_scenario
+async def test_label_updates(node: RealNode) -> None:
     """[sig-storage] Downward API volume should update labels on modification [NodeConformance] [Conformance]"""
-    await is_updated(node, plain, "labels")
+    await check_updates(node, plain, "labels")
 
 
-@together
-async def test_annotations(node: RealNode) -> None:
+@concurrent_scenario
+async def test_annotation_updates(node: RealNode) -> None:
     """[sig-storage] Downward API volume should update annotations on modification [NodeConformance] [Conformance]"""
-    await is_updated(node, plain, "annotations")
+    await check_updates(node, plain, "annotations")
 
 
-@together
+@concurrent_scenario
 async def test_cpu_limit(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide container's cpu limit [NodeConformance] [Conformance]"""
-    await tells_resource(node, plain, "limits.cpu", "2")
+    await check_resource(node, plain, "limits.cpu", "2")
 
 
-@together
+@concurrent_scenario
 async def test_cpu_request(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide container's cpu request [NodeConformance] [Conformance]"""
-    await tells_resource(node, plain, "requests.cpu", "1")
+    await check_resource(node, plain, "requests.cpu", "1")
 
 
-@together
+@concurrent_scenario
 async def test_memory_limit(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide container's memory limit [NodeConformance] [Conformance]"""
-    await tells_resource(node, plain, "limits.memory", "67108864")
+    await check_resource(node, plain, "limits.memory", "67108864")
 
 
-@together
+@concurrent_scenario
 async def test_memory_request(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide container's memory request [NodeConformance] [Conformance]"""
-    await tells_resource(node, plain, "requests.memory", "33554432")
+    await check_resource(node, plain, "requests.memory", "33554432")
 
 
-@together
+@concurrent_scenario
 async def test_allocatable_cpu(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide node allocatable (cpu) as default cpu limit if the limit is not
     set [NodeConformance]"""
-    await tells_allocatable(node, plain, "cpu")
+    await check_allocatable(node, plain, "cpu")
 
 
-@together
+@concurrent_scenario
 async def test_allocatable_memory(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide node allocatable (memory) as default memory limit if the limit
     is not set [NodeConformance]"""
-    await tells_allocatable(node, plain, "memory")
+    await check_allocatable(node, plain, "memory")
 
 
-@together
-async def test_projected_name(node: RealNode) -> None:
+@concurrent_scenario
+async def test_projected_pod_name(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide podname only [NodeConformance] [Conformance]"""
-    await tells_name(node, projected)
+    await check_pod_name(node, projected)
 
 
-@together
+@concurrent_scenario
 async def test_projected_default_mode(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should set DefaultMode on files [LinuxOnly] [NodeConformance]"""
-    assert await tells_name(node, projected, mode=0o400) == ["-r--------"]
+    assert await check_pod_name(node, projected, mode=0o400) == ["-r--------"]
 
 
-@together
+@concurrent_scenario
 async def test_projected_item_mode(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should set mode on item file [LinuxOnly] [NodeConformance] [Conformance]"""
-    assert await tells_name(node, projected, item=0o400) == ["-r--------"]
+    assert await check_pod_name(node, projected, item=0o400) == ["-r--------"]
 
 
-@together
-async def test_projected_labels(node: RealNode) -> None:
+@concurrent_scenario
+async def test_projected_label_updates(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should update labels on modification [NodeConformance] [Conformance]"""
-    await is_updated(node, projected, "labels")
+    await check_updates(node, projected, "labels")
 
 
-@together
-async def test_projected_annotations(node: RealNode) -> None:
+@concurrent_scenario
+async def test_projected_annotation_updates(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should update annotations on modification [NodeConformance] [Conformance]"""
-    await is_updated(node, projected, "annotations")
+    await check_updates(node, projected, "annotations")
 
 
-@together
+@concurrent_scenario
 async def test_projected_cpu_limit(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide container's cpu limit [NodeConformance] [Conformance]"""
-    await tells_resource(node, projected, "limits.cpu", "2")
+    await check_resource(node, projected, "limits.cpu", "2")
 
 
-@together
+@concurrent_scenario
 async def test_projected_cpu_request(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide container's cpu request [NodeConformance] [Conformance]"""
-    await tells_resource(node, projected, "requests.cpu", "1")
+    await check_resource(node, projected, "requests.cpu", "1")
 
 
-@together
+@concurrent_scenario
 async def test_projected_memory_limit(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide container's memory limit [NodeConformance] [Conformance]"""
-    await tells_resource(node, projected, "limits.memory", "67108864")
+    await check_resource(node, projected, "limits.memory", "67108864")
 
 
-@together
+@concurrent_scenario
 async def test_projected_memory_request(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide container's memory request [NodeConformance] [Conformance]"""
-    await tells_resource(node, projected, "requests.memory", "33554432")
+    await check_resource(node, projected, "requests.memory", "33554432")
 
 
-@together
+@concurrent_scenario
 async def test_projected_allocatable_cpu(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide node allocatable (cpu) as default cpu limit if the limit is
     not set [NodeConformance]"""
-    await tells_allocatable(node, projected, "cpu")
+    await check_allocatable(node, projected, "cpu")
 
 
-@together
+@concurrent_scenario
 async def test_projected_allocatable_memory(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide node allocatable (memory) as default memory limit if the
     limit is not set [NodeConformance]"""
-    await tells_allocatable(node, projected, "memory")
+    await check_allocatable(node, projected, "memory")
 
 
-@together
-async def test_projected_together(node: RealNode) -> None:
+@concurrent_scenario
+async def test_projected_volume_with_all_sources(node: RealNode) -> None:
     """[sig-storage] Projected combined should project all components that make up the projection API [Projection]
     [NodeConformance]"""
     await node.config_map("m", data={"configmap-data": "configmap-value-1"})

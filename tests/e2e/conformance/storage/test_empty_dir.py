@@ -1,16 +1,16 @@
-"""The conformance descriptions of emptyDir, each a test whose first line is its name."""
+"""Conformance tests of sig-storage for emptyDir. The first paragraph of a docstring is the official test name."""
 
 from typing import Any
 
-from tests.e2e.conformance.storage.real_node import IMAGE, RealNode, together
+from tests.e2e.conformance.storage.real_node import IMAGE, RealNode, concurrent_scenario
 
 DISK: dict[str, Any] = {"name": "v", "emptyDir": {}}
 MEMORY: dict[str, Any] = {"name": "v", "emptyDir": {"medium": "Memory"}}
 _LOOK = "cat /v/file; stat -c %A /v/file"
 
 
-async def modes(node: RealNode, volume: dict[str, Any], mode: str, shown: str, *, user: int = 0) -> None:
-    """A file of a user's own in the volume keeps its mode."""
+async def check_mode(node: RealNode, volume: dict[str, Any], mode: str, shown: str, *, user: int = 0) -> None:
+    """Check that a file in the volume keeps its mode and its owner."""
     script = f"stat -f -c %T /v; echo content > /v/file; chmod {mode} /v/file; {_LOOK}; stat -c %u /v/file"
     output = await node.output(script, volume, securityContext={"runAsUser": user})
     kind, *rest = output.splitlines()
@@ -18,93 +18,93 @@ async def modes(node: RealNode, volume: dict[str, Any], mode: str, shown: str, *
     assert (kind == "tmpfs") is (volume is MEMORY)
 
 
-@together
+@concurrent_scenario
 async def test_root_0644_tmpfs(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes should support (root,0644,tmpfs) [LinuxOnly] [NodeConformance]"""
-    await modes(node, MEMORY, "0644", "-rw-r--r--")
+    await check_mode(node, MEMORY, "0644", "-rw-r--r--")
 
 
-@together
+@concurrent_scenario
 async def test_root_0666_tmpfs(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes should support (root,0666,tmpfs) [LinuxOnly] [NodeConformance]"""
-    await modes(node, MEMORY, "0666", "-rw-rw-rw-")
+    await check_mode(node, MEMORY, "0666", "-rw-rw-rw-")
 
 
-@together
+@concurrent_scenario
 async def test_root_0777_tmpfs(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes should support (root,0777,tmpfs) [LinuxOnly] [NodeConformance]"""
-    await modes(node, MEMORY, "0777", "-rwxrwxrwx")
+    await check_mode(node, MEMORY, "0777", "-rwxrwxrwx")
 
 
-@together
+@concurrent_scenario
 async def test_non_root_0644_tmpfs(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes should support (non-root,0644,tmpfs) [LinuxOnly] [NodeConformance]"""
-    await modes(node, MEMORY, "0644", "-rw-r--r--", user=1001)
+    await check_mode(node, MEMORY, "0644", "-rw-r--r--", user=1001)
 
 
-@together
+@concurrent_scenario
 async def test_non_root_0666_tmpfs(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes should support (non-root,0666,tmpfs) [LinuxOnly] [NodeConformance]"""
-    await modes(node, MEMORY, "0666", "-rw-rw-rw-", user=1001)
+    await check_mode(node, MEMORY, "0666", "-rw-rw-rw-", user=1001)
 
 
-@together
+@concurrent_scenario
 async def test_non_root_0777_tmpfs(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes should support (non-root,0777,tmpfs) [LinuxOnly] [NodeConformance]"""
-    await modes(node, MEMORY, "0777", "-rwxrwxrwx", user=1001)
+    await check_mode(node, MEMORY, "0777", "-rwxrwxrwx", user=1001)
 
 
-@together
+@concurrent_scenario
 async def test_root_0644_default(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes should support (root,0644,default) [LinuxOnly] [NodeConformance]"""
-    await modes(node, DISK, "0644", "-rw-r--r--")
+    await check_mode(node, DISK, "0644", "-rw-r--r--")
 
 
-@together
+@concurrent_scenario
 async def test_root_0666_default(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes should support (root,0666,default) [LinuxOnly] [NodeConformance]"""
-    await modes(node, DISK, "0666", "-rw-rw-rw-")
+    await check_mode(node, DISK, "0666", "-rw-rw-rw-")
 
 
-@together
+@concurrent_scenario
 async def test_root_0777_default(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes should support (root,0777,default) [LinuxOnly] [NodeConformance]"""
-    await modes(node, DISK, "0777", "-rwxrwxrwx")
+    await check_mode(node, DISK, "0777", "-rwxrwxrwx")
 
 
-@together
+@concurrent_scenario
 async def test_non_root_0644_default(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes should support (non-root,0644,default) [LinuxOnly] [NodeConformance]"""
-    await modes(node, DISK, "0644", "-rw-r--r--", user=1001)
+    await check_mode(node, DISK, "0644", "-rw-r--r--", user=1001)
 
 
-@together
+@concurrent_scenario
 async def test_non_root_0666_default(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes should support (non-root,0666,default) [LinuxOnly] [NodeConformance]"""
-    await modes(node, DISK, "0666", "-rw-rw-rw-", user=1001)
+    await check_mode(node, DISK, "0666", "-rw-rw-rw-", user=1001)
 
 
-@together
+@concurrent_scenario
 async def test_non_root_0777_default(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes should support (non-root,0777,default) [LinuxOnly] [NodeConformance]"""
-    await modes(node, DISK, "0777", "-rwxrwxrwx", user=1001)
+    await check_mode(node, DISK, "0777", "-rwxrwxrwx", user=1001)
 
 
-@together
+@concurrent_scenario
 async def test_mode_of_the_default_medium(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes volume on default medium should have the correct mode [LinuxOnly]
     [NodeConformance]"""
     assert await node.output("stat -c %A /v", DISK) == "drwxrwxrwx"
 
 
-@together
+@concurrent_scenario
 async def test_mode_of_tmpfs(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes volume on tmpfs should have the correct mode [LinuxOnly] [NodeConformance]"""
     output = await node.output("stat -c %a /v; stat -f -c %T /v", MEMORY)
     assert (int(output.split()[0], 8) & 0o777, output.split()[1]) == (0o777, "tmpfs")
 
 
-@together
+@concurrent_scenario
 async def test_shared_between_containers(node: RealNode) -> None:
     """[sig-storage] EmptyDir volumes pod should support shared volumes between containers [Conformance]"""
     other = {
@@ -123,8 +123,8 @@ async def test_shared_between_containers(node: RealNode) -> None:
     assert output == "Hello from the busy-box sub-container"
 
 
-@together
-async def test_wrappers_do_not_conflict(node: RealNode) -> None:
+@concurrent_scenario
+async def test_secret_and_config_map_volumes_do_not_conflict(node: RealNode) -> None:
     """[sig-storage] EmptyDir wrapper volumes should not conflict [Conformance]"""
     await node.secret("s", stringData={"data-1": "value-1"})
     await node.config_map("m", data={"data-1": "value-2"})
@@ -132,12 +132,14 @@ async def test_wrappers_do_not_conflict(node: RealNode) -> None:
     assert await node.output("cat /secret/data-1; echo; cat /map/data-1", *volumes) == "value-1\nvalue-2"
 
 
-@together
-async def test_wrappers_of_many_config_maps(node: RealNode) -> None:
+@concurrent_scenario
+async def test_many_config_map_volumes(node: RealNode) -> None:
     """[sig-storage] EmptyDir wrapper volumes should not cause race condition when used for configmaps [Serial]"""
     volumes = [{"name": f"m-{number}", "configMap": {"name": f"m-{number}"}} for number in range(50)]
     for number in range(50):
         await node.config_map(f"m-{number}", data={"data-1": f"value-{number}"})
     names = [await node.start("cat /m-*/data-1 | wc -c", *volumes, name=f"p-{number}") for number in range(5)]
     for name in names:
-        assert node.output_of(await node.ended(name)) == str(sum(len(f"value-{number}") for number in range(50)))
+        assert node.output_of(await node.wait_until_succeeded(name)) == str(
+            sum(len(f"value-{number}") for number in range(50))
+        )

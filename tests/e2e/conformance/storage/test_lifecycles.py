@@ -1,4 +1,4 @@
-"""The conformance descriptions of sig-storage that are about objects, each a test whose first line is its name."""
+"""Conformance tests of sig-storage for API objects. The first paragraph of a docstring is the official test name."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,14 +19,14 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.errors import NotFound
 from sampan.testing import Cluster
 from tests.e2e.conformance.api import Api
-from tests.e2e.conformance.operations import supports_everything
+from tests.e2e.conformance.operations import check_api_operations
 
 CLASS = "e2e-class"
 MODES = {"accessModes": ["ReadWriteOnce"], "storageClassName": CLASS}
 
 
-class Scene:
-    """The objects of one kind, in the namespace default if they are in any."""
+class KindClient:
+    """A client for the objects of one kind, in the namespace default if the kind is namespaced."""
 
     def __init__(self, cluster: Cluster, clock: VirtualClock, type: type[Any], namespace: str = "") -> None:
         self.objects, self._clock, self._type, self._namespace = cluster.client.of(type), clock, type, namespace
@@ -73,25 +73,25 @@ class Scene:
         assert await self.names() == []
 
 
-def play(scenario: Callable[[Callable[..., Scene]], Awaitable[None]]) -> None:
+def run_scenario(scenario: Callable[[Callable[..., KindClient]], Awaitable[None]]) -> None:
     async def main() -> None:
         clock = VirtualClock()
         async with Cluster(clock=clock) as cluster:
-            await scenario(lambda type, namespace="": Scene(cluster, clock, type, namespace))
+            await scenario(lambda type, namespace="": KindClient(cluster, clock, type, namespace))
 
     asyncio.run(main())
 
 
-async def lifecycle(scene: Scene, **content: Any) -> None:
-    """What all of these kinds have in common."""
-    created = await scene.create("first", **content)
-    assert (await scene.get("first")).metadata.uid == created.metadata.uid
-    await scene.patch_label("first", "patched")
-    assert await scene.names("word=patched") == ["first"]
-    await scene.delete("first")
-    await scene.create("second", **content)
-    await scene.update_label("second", "updated")
-    await scene.delete_all()
+async def check_lifecycle(kind_client: KindClient, **content: Any) -> None:
+    """Create, read, patch, update and delete objects, one by one and as a collection."""
+    created = await kind_client.create("first", **content)
+    assert (await kind_client.get("first")).metadata.uid == created.metadata.uid
+    await kind_client.patch_label("first", "patched")
+    assert await kind_client.names("word=patched") == ["first"]
+    await kind_client.delete("first")
+    await kind_client.create("second", **content)
+    await kind_client.update_label("second", "updated")
+    await kind_client.delete_all()
 
 
 def volume_spec() -> dict[str, Any]:
@@ -103,10 +103,10 @@ def claim_spec() -> dict[str, Any]:
     return {**MODES, "resources": {"requests": {"storage": "1Gi"}}}
 
 
-def test_volumes_and_claims() -> None:
+def test_volume_and_claim_lifecycle() -> None:
     """[sig-storage] PersistentVolumes CSI Conformance should run through the lifecycle of a PV and a PVC"""
 
-    async def scenario(of: Callable[..., Scene]) -> None:
+    async def scenario(of: Callable[..., KindClient]) -> None:
         volumes, claims = of(PersistentVolume), of(PersistentVolumeClaim, "default")
         for name in ("first", "second"):
             volume = await volumes.create(name, spec=volume_spec())
@@ -119,23 +119,23 @@ def test_volumes_and_claims() -> None:
                 volume.metadata.uid,
             )
             if name == "first":
-                for scene in (volumes, claims):
-                    await scene.patch_label(name, "patched")
-                for scene in (claims, volumes):
-                    await scene.delete(name)
+                for kind_client in (volumes, claims):
+                    await kind_client.patch_label(name, "patched")
+                for kind_client in (claims, volumes):
+                    await kind_client.delete(name)
             else:
-                for scene in (volumes, claims):
-                    await scene.update_label(name, "updated")
-                for scene in (claims, volumes):
-                    await scene.delete_all()
+                for kind_client in (volumes, claims):
+                    await kind_client.update_label(name, "updated")
+                for kind_client in (claims, volumes):
+                    await kind_client.delete_all()
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_statuses_of_volumes_and_claims() -> None:
+def test_volume_and_claim_status() -> None:
     """[sig-storage] PersistentVolumes CSI Conformance should apply changes to a pv/pvc status"""
 
-    async def scenario(of: Callable[..., Scene]) -> None:
+    async def scenario(of: Callable[..., KindClient]) -> None:
         volumes, claims = of(PersistentVolume), of(PersistentVolumeClaim, "default")
         await volumes.create("v", spec=volume_spec())
         await claims.create("c", spec=claim_spec())
@@ -160,51 +160,51 @@ def test_statuses_of_volumes_and_claims() -> None:
         await volumes.objects.update_status(changed)
         assert (await volumes.get("v")).status.reason == "E2E updateStatus"
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_storage_classes() -> None:
     """[sig-storage] StorageClasses CSI Conformance should run through the lifecycle of a StorageClass"""
 
-    async def scenario(of: Callable[..., Scene]) -> None:
-        await lifecycle(of(StorageClass), provisioner="e2e-fake-provisioner")
+    async def scenario(of: Callable[..., KindClient]) -> None:
+        await check_lifecycle(of(StorageClass), provisioner="e2e-fake-provisioner")
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_attributes_classes() -> None:
+def test_volume_attributes_classes() -> None:
     """[sig-storage] VolumeAttributesClass [FeatureGate:VolumeAttributesClass] should run through the lifecycle of a
     VolumeAttributesClass"""
 
-    async def scenario(of: Callable[..., Scene]) -> None:
-        await lifecycle(of(VolumeAttributesClass), driverName="e2e-fake-csi-driver", parameters={"foo": "bar"})
+    async def scenario(of: Callable[..., KindClient]) -> None:
+        await check_lifecycle(of(VolumeAttributesClass), driverName="e2e-fake-csi-driver", parameters={"foo": "bar"})
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_capacities(api: Api) -> None:
+def test_storage_capacities(api: Api) -> None:
     """[sig-storage] CSIStorageCapacity should support CSIStorageCapacities API operations"""
-    capacities = supports_everything(api, "storage.k8s.io", "csistoragecapacities", storageClassName="e2e")
+    capacities = check_api_operations(api, "storage.k8s.io", "csistoragecapacities", storageClassName="e2e")
     capacities.create("everywhere", {"everywhere": api.namespace}, storageClassName="e2e")
-    assert capacities.names(f"everywhere={api.namespace}", place=capacities.everywhere) == ["everywhere"]
+    assert capacities.names(f"everywhere={api.namespace}", path=capacities.all_namespaces_path) == ["everywhere"]
 
 
 ATTACHMENT = {"attacher": "e2e-test.com", "nodeName": "node", "source": {"persistentVolumeName": "v"}}
 
 
-def test_drivers() -> None:
+def test_csi_drivers() -> None:
     """[sig-storage] CSIInlineVolumes should run through the lifecycle of a CSIDriver [Conformance]"""
 
-    async def scenario(of: Callable[..., Scene]) -> None:
-        await lifecycle(of(CSIDriver), spec={"attachRequired": False, "volumeLifecycleModes": ["Ephemeral"]})
+    async def scenario(of: Callable[..., KindClient]) -> None:
+        await check_lifecycle(of(CSIDriver), spec={"attachRequired": False, "volumeLifecycleModes": ["Ephemeral"]})
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_volumes_inside_pods() -> None:
+def test_csi_volumes_in_pods() -> None:
     """[sig-storage] CSIInlineVolumes should support CSIVolumeSource in Pod API [Conformance]"""
 
-    async def scenario(of: Callable[..., Scene]) -> None:
+    async def scenario(of: Callable[..., KindClient]) -> None:
         drivers, pods = of(CSIDriver), of(Pod, "default")
         await drivers.create("inline.example.com", spec={"volumeLifecycleModes": ["Ephemeral"]})
         volume = {"name": "v", "csi": {"driver": "inline.example.com", "volumeAttributes": {"size": "1"}}}
@@ -219,32 +219,32 @@ def test_volumes_inside_pods() -> None:
         assert await pods.is_gone("p")
         await drivers.delete("inline.example.com")
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_drivers_of_nodes() -> None:
+def test_csi_nodes() -> None:
     """[sig-storage] CSINodes CSI Conformance should run through the lifecycle of a csinode [Conformance]"""
 
-    async def scenario(of: Callable[..., Scene]) -> None:
+    async def scenario(of: Callable[..., KindClient]) -> None:
         driver = {"name": "e2e.example.com", "nodeID": "e2e-node", "topologyKeys": ["example.com/zone"]}
-        await lifecycle(of(CSINode), spec={"drivers": [driver]})
+        await check_lifecycle(of(CSINode), spec={"drivers": [driver]})
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_attachments() -> None:
+def test_volume_attachments() -> None:
     """[sig-storage] VolumeAttachment Conformance should run through the lifecycle of a VolumeAttachment"""
 
-    async def scenario(of: Callable[..., Scene]) -> None:
-        await lifecycle(of(VolumeAttachment), spec=ATTACHMENT)
+    async def scenario(of: Callable[..., KindClient]) -> None:
+        await check_lifecycle(of(VolumeAttachment), spec=ATTACHMENT)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_statuses_of_attachments() -> None:
+def test_volume_attachment_status() -> None:
     """[sig-storage] VolumeAttachment Conformance should apply changes to a volumeattachment status"""
 
-    async def scenario(of: Callable[..., Scene]) -> None:
+    async def scenario(of: Callable[..., KindClient]) -> None:
         attachments = of(VolumeAttachment)
         await attachments.create("a", spec=ATTACHMENT)
         await attachments.patch_label("a", "patched")
@@ -258,4 +258,4 @@ def test_statuses_of_attachments() -> None:
         assert (await attachments.get("a")).status.attached is False
         await attachments.delete("a")
 
-    play(scenario)
+    run_scenario(scenario)

@@ -1,5 +1,5 @@
-"""The conformance descriptions of volumes made of secrets, by themselves and projected, each a test whose first line is
-its name."""
+"""Conformance tests of sig-storage for Secret volumes and projected secrets. The first paragraph of a docstring is the
+official test name."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Namespace, Secret
 from sampan.machinery import errors
-from tests.e2e.conformance.storage.real_node import RealNode, together
+from tests.e2e.conformance.storage.real_node import RealNode, concurrent_scenario
 
 Make = Callable[..., dict[str, Any]]
 DATA = {"data-1": "value-1", "data-2": "value-2", "data-3": "value-3"}
@@ -32,38 +32,38 @@ def projected(
     return {"name": name, "projected": source | ({"defaultMode": mode} if mode is not None else {})}
 
 
-async def is_consumable(node: RealNode, make: Make) -> None:
+async def check_consumable(node: RealNode, make: Make) -> None:
     await node.secret("s", stringData=DATA)
     assert (await node.output(LOOK, make("s"))).splitlines() == ["value-1", "-rw-r--r--"]
 
 
-async def has_default_mode(node: RealNode, make: Make) -> None:
+async def check_default_mode(node: RealNode, make: Make) -> None:
     await node.secret("s", stringData=DATA)
     assert (await node.output(LOOK, make("s", mode=0o400))).splitlines() == ["value-1", "-r--------"]
 
 
-async def serves_a_group(node: RealNode, make: Make) -> None:
-    """A user who is neither root nor owner, by way of the pod's group."""
+async def check_fs_group(node: RealNode, make: Make) -> None:
+    """Check that a user who is neither root nor the owner reads the file through the fsGroup of the pod."""
     await node.secret("s", stringData=DATA)
     security = {"runAsUser": 1000, "fsGroup": 1001}
     output = await node.output(f"{LOOK}; stat -L -c %g /v/data-1", make("s", mode=0o440), securityContext=security)
     assert output.splitlines() == ["value-1", "-r--r-----", "1001"]
 
 
-async def has_mappings(node: RealNode, make: Make, mode: int | None, shown: str) -> None:
+async def check_mappings(node: RealNode, make: Make, mode: int | None, shown: str) -> None:
     await node.secret("s", stringData=DATA)
     item = {**MAPPING[0], **({"mode": mode} if mode is not None else {})}
     output = await node.output("cat /v/new-path-data-1; echo; stat -L -c %A /v/new-path-data-1", make("s", [item]))
     assert output.splitlines() == ["value-1", shown]
 
 
-async def serves_twice(node: RealNode, make: Make) -> None:
+async def check_two_volumes(node: RealNode, make: Make) -> None:
     await node.secret("s", stringData=DATA)
     output = await node.output("cat /a/data-1 /b/data-1", make("s", name="a"), make("s", name="b"))
     assert output == "value-1value-1"
 
 
-async def follows_optional_ones(node: RealNode, make: Make) -> None:
+async def check_optional_updates(node: RealNode, make: Make) -> None:
     await node.secret("del", stringData={"data-1": "value-1"})
     await node.secret("upd", stringData={"data-1": "value-1"})
     volumes = [make(name, optional=True, name=name) for name in ("del", "upd", "create")]
@@ -72,69 +72,69 @@ async def follows_optional_ones(node: RealNode, make: Make) -> None:
         "until [ ! -e /del/data-1 ] && [ -e /upd/data-3 ] && [ -e /create/data-1 ]; do sleep 0.1; done; "
         "cat /upd/data-3 /create/data-1"
     )
-    await node.running(await node.start(script, *volumes))
+    await node.wait_until_running(await node.start(script, *volumes))
     await node.remove(Secret, "del")
     await node.change(Secret, "upd", data={"data-1": None}, stringData={"data-3": "value-3"})
     await node.secret("create", stringData={"data-1": "value-1"})
-    assert node.output_of(await node.ended("p")) == "value-3value-1"
+    assert node.output_of(await node.wait_until_succeeded("p")) == "value-3value-1"
 
 
-@together
+@concurrent_scenario
 async def test_consumable(node: RealNode) -> None:
     """[sig-storage] Secrets should be consumable from pods in volume [NodeConformance] [Conformance]"""
-    await is_consumable(node, plain)
+    await check_consumable(node, plain)
 
 
-@together
+@concurrent_scenario
 async def test_default_mode(node: RealNode) -> None:
     """[sig-storage] Secrets should be consumable from pods in volume with defaultMode set [LinuxOnly]
     [NodeConformance]"""
-    await has_default_mode(node, plain)
+    await check_default_mode(node, plain)
 
 
-@together
-async def test_non_root_with_a_group(node: RealNode) -> None:
+@concurrent_scenario
+async def test_non_root_with_fs_group(node: RealNode) -> None:
     """[sig-storage] Secrets should be consumable from pods in volume as non-root with defaultMode and fsGroup set
     [LinuxOnly] [NodeConformance]"""
-    await serves_a_group(node, plain)
+    await check_fs_group(node, plain)
 
 
-@together
+@concurrent_scenario
 async def test_mappings(node: RealNode) -> None:
     """[sig-storage] Secrets should be consumable from pods in volume with mappings [NodeConformance] [Conformance]"""
-    await has_mappings(node, plain, None, "-rw-r--r--")
+    await check_mappings(node, plain, None, "-rw-r--r--")
 
 
-@together
+@concurrent_scenario
 async def test_item_mode(node: RealNode) -> None:
     """[sig-storage] Secrets should be consumable from pods in volume with mappings and Item Mode set [LinuxOnly]
     [NodeConformance]"""
-    await has_mappings(node, plain, 0o400, "-r--------")
+    await check_mappings(node, plain, 0o400, "-r--------")
 
 
-@together
+@concurrent_scenario
 async def test_several_volumes(node: RealNode) -> None:
     """[sig-storage] Secrets should be consumable in multiple volumes in a pod [NodeConformance] [Conformance]"""
-    await serves_twice(node, plain)
+    await check_two_volumes(node, plain)
 
 
-@together
+@concurrent_scenario
 async def test_optional_updates(node: RealNode) -> None:
     """[sig-storage] Secrets optional updates should be reflected in volume [NodeConformance] [Conformance]"""
-    await follows_optional_ones(node, plain)
+    await check_optional_updates(node, plain)
 
 
-@together
-async def test_the_same_name_elsewhere(node: RealNode) -> None:
+@concurrent_scenario
+async def test_same_name_in_another_namespace(node: RealNode) -> None:
     """[sig-storage] Secrets should be able to mount in a volume regardless of a different secret existing with same
     name in different namespace [NodeConformance]"""
     other = f"{node.namespace}-other"
     await node.client.of(Namespace).create(json.from_value({"metadata": {"name": other}}, Namespace))
     await node.secret("s", other, stringData={"this_should_not_match_content_of_other_secret": "similarly"})
-    await is_consumable(node, plain)
+    await check_consumable(node, plain)
 
 
-@together
+@concurrent_scenario
 async def test_immutable(node: RealNode) -> None:
     """[sig-storage] Secrets should be immutable if `immutable` field is set [Conformance]"""
     await node.secret("s", stringData=DATA)
@@ -147,46 +147,46 @@ async def test_immutable(node: RealNode) -> None:
     await node.remove(Secret, "s")
 
 
-@together
+@concurrent_scenario
 async def test_projected_consumable(node: RealNode) -> None:
     """[sig-storage] Projected secret should be consumable from pods in volume [NodeConformance] [Conformance]"""
-    await is_consumable(node, projected)
+    await check_consumable(node, projected)
 
 
-@together
+@concurrent_scenario
 async def test_projected_default_mode(node: RealNode) -> None:
     """[sig-storage] Projected secret should be consumable from pods in volume with defaultMode set [LinuxOnly]
     [NodeConformance]"""
-    await has_default_mode(node, projected)
+    await check_default_mode(node, projected)
 
 
-@together
-async def test_projected_non_root_with_a_group(node: RealNode) -> None:
+@concurrent_scenario
+async def test_projected_non_root_with_fs_group(node: RealNode) -> None:
     """[sig-storage] Projected secret should be consumable from pods in volume as non-root with defaultMode and fsGroup
     set [LinuxOnly] [NodeConformance]"""
-    await serves_a_group(node, projected)
+    await check_fs_group(node, projected)
 
 
-@together
+@concurrent_scenario
 async def test_projected_mappings(node: RealNode) -> None:
     """[sig-storage] Projected secret should be consumable from pods in volume with mappings [NodeConformance]"""
-    await has_mappings(node, projected, None, "-rw-r--r--")
+    await check_mappings(node, projected, None, "-rw-r--r--")
 
 
-@together
+@concurrent_scenario
 async def test_projected_item_mode(node: RealNode) -> None:
     """[sig-storage] Projected secret should be consumable from pods in volume with mappings and Item Mode set
     [LinuxOnly] [NodeConformance]"""
-    await has_mappings(node, projected, 0o400, "-r--------")
+    await check_mappings(node, projected, 0o400, "-r--------")
 
 
-@together
+@concurrent_scenario
 async def test_projected_several_volumes(node: RealNode) -> None:
     """[sig-storage] Projected secret should be consumable in multiple volumes in a pod [NodeConformance]"""
-    await serves_twice(node, projected)
+    await check_two_volumes(node, projected)
 
 
-@together
+@concurrent_scenario
 async def test_projected_optional_updates(node: RealNode) -> None:
     """[sig-storage] Projected secret optional updates should be reflected in volume [NodeConformance] [Conformance]"""
-    await follows_optional_ones(node, projected)
+    await check_optional_updates(node, projected)

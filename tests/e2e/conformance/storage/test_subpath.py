@@ -1,19 +1,20 @@
-"""The conformance descriptions of parts of volumes, each a test whose first line is its name."""
+"""Conformance tests of sig-storage for subPath. The first paragraph of a docstring is the official test name."""
 
 from typing import Any
 
-from tests.e2e.conformance.storage.real_node import RealNode, together
+from tests.e2e.conformance.storage.real_node import RealNode, concurrent_scenario
 
 CONTENT = {"configmap-key": "configmap content", "secret-key": "secret content"}
 
 
 async def read(node: RealNode, volume: dict[str, Any], subpath: str, target: str = "/part/file") -> str:
-    """What is there, while the whole of the volume is somewhere else."""
+    """Return the content at the subPath mount, followed by the content of the same file in a mount of the whole
+    volume."""
     mounts = [{"name": "v", "mountPath": target, "subPath": subpath}, {"name": "v", "mountPath": "/whole"}]
     return await node.output(f"cat {target}; echo; cat /whole/{subpath}", volume, mounts=mounts)
 
 
-@together
+@concurrent_scenario
 async def test_secret(node: RealNode) -> None:
     """[sig-storage] Subpath Atomic writer volumes should support subpaths with secret pod [Conformance]"""
     await node.secret("s", stringData=CONTENT)
@@ -21,7 +22,7 @@ async def test_secret(node: RealNode) -> None:
     assert output.splitlines() == ["secret content"] * 2
 
 
-@together
+@concurrent_scenario
 async def test_config_map(node: RealNode) -> None:
     """[sig-storage] Subpath Atomic writer volumes should support subpaths with configmap pod [Conformance]"""
     await node.config_map("m", data=CONTENT)
@@ -29,8 +30,8 @@ async def test_config_map(node: RealNode) -> None:
     assert output.splitlines() == ["configmap content"] * 2
 
 
-@together
-async def test_a_file_that_is_there(node: RealNode) -> None:
+@concurrent_scenario
+async def test_existing_file_as_mount_path(node: RealNode) -> None:
     """[sig-storage] Subpath Atomic writer volumes should support subpaths with configmap pod with mountPath of
     existing file [Conformance]"""
     await node.config_map("m", data=CONTENT)
@@ -39,7 +40,7 @@ async def test_a_file_that_is_there(node: RealNode) -> None:
     assert output.splitlines() == ["configmap content"] * 2
 
 
-@together
+@concurrent_scenario
 async def test_downward_api(node: RealNode) -> None:
     """[sig-storage] Subpath Atomic writer volumes should support subpaths with downward pod [Conformance]"""
     item = {"path": "downward/podname", "fieldRef": {"fieldPath": "metadata.name"}}
@@ -47,7 +48,7 @@ async def test_downward_api(node: RealNode) -> None:
     assert output.splitlines() == ["p", "p"]
 
 
-@together
+@concurrent_scenario
 async def test_projected(node: RealNode) -> None:
     """[sig-storage] Subpath Atomic writer volumes should support subpaths with projected pod [Conformance]"""
     await node.config_map("m", data=CONTENT)
