@@ -47,7 +47,7 @@ class Cluster:
         return Client(transport=self.transport, clock=self.clock, component=component)
 
     def controller_client(self, name: str) -> Client:
-        """With the controller's own rights; with "" those of the caches."""
+        """A client with the permissions of the named controller, or for "" with those of the shared informers."""
         user = service_account_user(NAMESPACE, account_of(name)) if name else UserInfo(MANAGER, groups=(AUTHENTICATED,))
         return Client(transport=self.transport.as_user(user), clock=self.clock, component="kube-controller-manager")
 
@@ -74,8 +74,8 @@ class Cluster:
     async def nodes(
         self, *names: str, config: KubeletConfig | None = None, stages: Stages = NO_STAGES
     ) -> AsyncIterator[Fleet]:
-        """Run hollow nodes of these names, each with its own rights; docs/nodes.md tells how pods are made to end, fail
-        or be late. A node made with `hollow_node` runs too."""
+        """Run hollow nodes of these names, each with the permissions of its own node; docs/nodes.md describes how
+        pods are made to end, to fail or to start late. A node made with `hollow_node` runs too."""
         fleet = Fleet(
             client=self.make_client("kubelet"),
             client_for=self.node_client,
@@ -97,8 +97,8 @@ class Cluster:
 
     @asynccontextmanager
     async def scheduling(self) -> AsyncIterator["Scheduler"]:
-        """Run the scheduler, with its own rights. New nodes have a taint until node-lifecycle-controller, which must be
-        running, takes it off."""
+        """Run the scheduler with its own permissions. New nodes have a taint until node-lifecycle-controller, which
+        must be running, removes it."""
         from sampan.scheduler.scheduler import make_scheduler
 
         user = UserInfo("system:kube-scheduler", groups=(AUTHENTICATED,))
@@ -134,12 +134,12 @@ class Cluster:
         return Client(transport=self.transport.as_user(user), clock=self.clock, component="kubelet")
 
     async def revision(self) -> int:
-        """Rises with every write."""
+        """The revision of the store, which rises with every write."""
         return await self.backend.current_revision()
 
 
 class Binder:
-    """Binds pods to nodes in turn, whatever they ask for."""
+    """Binds pods to nodes in turn, without regard to their requests."""
 
     def __init__(self, *, client: Client) -> None:
         self.activity = Activity()
@@ -200,7 +200,7 @@ async def cluster(runtime_config: Mapping[str, bool] | None = None) -> AsyncIter
 
 
 async def second_run_writes_nothing(cluster: Cluster, *names: str) -> None:
-    """Start the controllers anew: as everything is as they want it, they leave it alone."""
+    """Start the controllers again and check that they write nothing, because nothing is left to reconcile."""
     before = await cluster.revision()
     async with cluster.running(*names):
         await cluster.clock.advance(60)

@@ -1,4 +1,4 @@
-"""Roles that gather the rules of others."""
+"""Aggregation of the rules of cluster roles."""
 
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.rbac_v1 import AggregationRule, ClusterRole, PolicyRule
@@ -17,14 +17,14 @@ def whole(*labels: str) -> ClusterRole:
     return ClusterRole(metadata=meta, aggregationRule=AggregationRule(clusterRoleSelectors=selectors), rules=[LIST])
 
 
-def test_rules_come_in_the_order_of_names_and_once() -> None:
+def test_rules_are_sorted_by_role_name_without_duplicates() -> None:
     assert aggregated(whole("a"), [part("z", LIST), part("b", GET), part("c", GET)]) == [GET, LIST]
 
 
-def test_selectors_are_taken_in_their_order() -> None:
+def test_rules_follow_the_order_of_the_selectors() -> None:
     assert aggregated(whole("b", "a"), [part("x", GET), part("y", LIST, label="b")]) == [LIST, GET]
 
 
-def test_a_role_is_no_part_of_itself() -> None:
+def test_aggregated_role_does_not_include_itself() -> None:
     role = whole("a")
     assert aggregated(role, [role, part("x", GET)]) == [GET]

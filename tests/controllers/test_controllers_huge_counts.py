@@ -140,7 +140,7 @@ async def fill(cluster: Cluster, count: int) -> None:
 
 
 def cost(count: int) -> tuple[float, int]:
-    """The processor time and the peak of memory that all controllers need for a minute of life and after a restart."""
+    """The CPU time and the peak memory of all controllers for a minute of virtual time and after a restart."""
 
     async def main() -> tuple[float, int]:
         async with cluster() as served:
@@ -148,9 +148,9 @@ def cost(count: int) -> tuple[float, int]:
             before = time.process_time()
             tracemalloc.start()
             try:
-                for life_s in (61, 5):
+                for run_s in (61, 5):
                     async with served.running(*CONTROLLERS):
-                        await served.clock.advance(life_s)
+                        await served.clock.advance(run_s)
                 peak = tracemalloc.get_traced_memory()[1]
             finally:
                 tracemalloc.stop()
@@ -162,11 +162,11 @@ def cost(count: int) -> tuple[float, int]:
 
 
 @pytest.fixture
-def a_normal_cost() -> tuple[float, int]:
+def cost_of_a_thousand() -> tuple[float, int]:
     return cost(FEW)
 
 
-def test_two_billion_replicas_cost_what_a_thousand_do(a_normal_cost: tuple[float, int]) -> None:
+def test_two_billion_replicas_cost_what_a_thousand_do(cost_of_a_thousand: tuple[float, int]) -> None:
     spent, peak = cost(HUGE)
-    assert spent < 3 * a_normal_cost[0] + 1, (spent, a_normal_cost)
-    assert peak < 2 * a_normal_cost[1] + (16 << 20), (peak, a_normal_cost)
+    assert spent < 3 * cost_of_a_thousand[0] + 1, (spent, cost_of_a_thousand)
+    assert peak < 2 * cost_of_a_thousand[1] + (16 << 20), (peak, cost_of_a_thousand)

@@ -16,7 +16,7 @@ BOUND = {
 
 
 _AS_MANAGER = {"serviceaccount-token-controller"}
-"""Acts as the controller manager itself: it is there before service accounts have tokens."""
+"""Controllers that act as the controller manager, because they run before service accounts have tokens."""
 
 
 @pytest.mark.parametrize("name", [*_ACCOUNTS, *(row.name for row in CONTROLLERS if row.name not in _AS_MANAGER)])

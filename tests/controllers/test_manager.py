@@ -40,9 +40,7 @@ async def delete_and_wait(client: Client, name: str) -> None:
                 return
 
 
-async def test_a_manager_in_its_own_process_would_do_the_same() -> None:
-    """Everything over HTTP, in real time."""
-
+async def test_manager_with_leader_election_works_over_http() -> None:
     clock = RealClock()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(asyncio.timeout(60))
@@ -74,14 +72,14 @@ async def test_a_manager_in_its_own_process_would_do_the_same() -> None:
         assert lease.spec.holderIdentity == ""
 
 
-async def test_an_unknown_name_stops_the_manager_before_it_starts() -> None:
+async def test_manager_does_not_start_with_an_unknown_controller() -> None:
     async with cluster() as c:
         with pytest.raises(UnknownController, match='"boat-controller"'):
             async with c.running("boat-controller"):
                 pass
 
 
-async def test_namespaces_come_and_go_beside_each_other() -> None:
+async def test_all_controllers_populate_and_delete_30_namespaces() -> None:
     async with cluster() as c, c.running(*ALL):
         namespaces = c.client.of(Namespace)
         for number in range(30):
@@ -98,7 +96,7 @@ async def test_namespaces_come_and_go_beside_each_other() -> None:
             assert sorted(obj.metadata.namespace for obj in objects) == sorted(left)
 
 
-async def test_a_manager_that_starts_late_catches_up() -> None:
+async def test_manager_handles_a_deletion_made_before_its_start() -> None:
     async with cluster() as c:
         await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="going")))
         await c.client.of(ConfigMap).create(ConfigMap(metadata=ObjectMeta(name="m", namespace="going")))
@@ -114,7 +112,7 @@ ALIASES = {"b": "b-controller"}
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("values", "expected"),
     [
         (["*"], ["a-controller", "b-controller"]),
         ([], []),
@@ -128,17 +126,17 @@ ALIASES = {"b": "b-controller"}
     ],
     ids=lambda value: ",".join(value) or "none",
 )
-def test_words(words: list[str], expected: list[str]) -> None:
-    assert chosen(words, KNOWN, ALIASES) == expected
+def test_controllers_flag_values(values: list[str], expected: list[str]) -> None:
+    assert chosen(values, KNOWN, ALIASES) == expected
 
 
-@pytest.mark.parametrize("word", ["d-controller", "-d-controller"])
-def test_a_name_that_there_is_not_is_an_error_that_names_it(word: str) -> None:
+@pytest.mark.parametrize("value", ["d-controller", "-d-controller"])
+def test_unknown_name_in_the_controllers_flag_is_rejected(value: str) -> None:
     with pytest.raises(UnknownController, match='"d-controller" is not in the list of known controllers'):
-        chosen(["*", word], KNOWN, ALIASES)
+        chosen(["*", value], KNOWN, ALIASES)
 
 
-def test_the_table() -> None:
+def test_controllers_are_selected_by_name_alias_and_wildcard() -> None:
     golden = ["serviceaccount-controller", "namespace-controller", "root-ca-certificate-publisher-controller"]
     assert sorted(selected(golden)) == sorted(golden)
     assert set(golden) <= set(selected(["*"]))

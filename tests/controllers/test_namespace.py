@@ -36,7 +36,7 @@ def config_map(name: str, *finalizers: str) -> ConfigMap:
 
 
 def running_pod() -> Pod:
-    """On a node, so that its deletion takes a grace of 30 s."""
+    """A pod on a node, so that its deletion has a grace period of 30 s."""
     spec = PodSpec(nodeName="node", containers=[Container(name="c", image="i")], terminationGracePeriodSeconds=30)
     return Pod(metadata=ObjectMeta(name="p", namespace="n"), spec=spec)
 
@@ -49,14 +49,14 @@ async def is_gone(client: Client, name: str = "n") -> bool:
     return False
 
 
-def held(namespace: Namespace) -> dict[str, str]:
-    """The conditions that hold, with their messages."""
+def true_conditions(namespace: Namespace) -> dict[str, str]:
+    """The messages of the conditions that are true, by type."""
     return {
         condition.type: condition.message for condition in namespace.status.conditions if condition.status == "True"
     }
 
 
-async def test_content_goes_then_the_namespace_and_nobody_elses() -> None:
+async def test_namespace_is_deleted_with_only_its_own_content() -> None:
     async with cluster() as c:
         client = c.client
         await make_namespace(c)
@@ -76,7 +76,7 @@ async def test_content_goes_then_the_namespace_and_nobody_elses() -> None:
         await second_run_writes_nothing(c, NAME)
 
 
-async def test_finalizers_are_waited_for_and_reported() -> None:
+async def test_finalizers_of_content_are_awaited_and_reported() -> None:
     async with cluster() as c:
         client = c.client
         await make_namespace(c)
@@ -86,7 +86,7 @@ async def test_finalizers_are_waited_for_and_reported() -> None:
             await client.of(Namespace).delete("n")
             await c.clock.settle()
             namespace = await client.of(Namespace).get("n")
-            assert held(namespace) == {
+            assert true_conditions(namespace) == {
                 "NamespaceContentRemaining": "Some resources are remaining: configmaps. has 1 resource instances",
                 "NamespaceFinalizersRemaining": (
                     "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
@@ -94,7 +94,7 @@ async def test_finalizers_are_waited_for_and_reported() -> None:
             }
             assert (await client.of(Secret).list(Selection(namespace="n"))).items == []
             await c.clock.advance(3600)
-            assert (await client.of(Namespace).get("n")) == namespace, "looking again changes nothing"
+            assert (await client.of(Namespace).get("n")) == namespace, "a retry changes nothing"
         await second_run_writes_nothing(c, NAME)
         async with c.running(NAME):
             patch = {"metadata": {"finalizers": None}}
@@ -103,7 +103,7 @@ async def test_finalizers_are_waited_for_and_reported() -> None:
             assert await is_gone(client)
 
 
-async def test_pods_go_before_everything_else() -> None:
+async def test_pods_are_deleted_before_other_content() -> None:
     async with cluster() as c:
         client = c.client
         await make_namespace(c)
@@ -116,7 +116,7 @@ async def test_pods_go_before_everything_else() -> None:
             assert (await client.of(Pod).get("p", "n")).metadata.deletionTimestamp is not None
             assert (await client.of(ConfigMap).get("needed", "n")).metadata.deletionTimestamp is None
             namespace = await client.of(Namespace).get("n")
-            assert held(namespace) == {
+            assert true_conditions(namespace) == {
                 "NamespaceContentRemaining": "Some resources are remaining: pods. has 1 resource instances"
             }
             await client.of(Pod).delete("p", "n", options=Delete(grace_period_s=0))
@@ -133,14 +133,14 @@ async def test_a_pod_that_overstays_its_grace_period_is_reported() -> None:
         async with c.running(NAME):
             await client.of(Namespace).delete("n")
             await c.clock.advance(60)
-            conditions = held(await client.of(Namespace).get("n"))
+            conditions = true_conditions(await client.of(Namespace).get("n"))
             assert conditions["NamespaceDeletionContentFailure"] == (
                 "Failed to delete all resource types, 1 remaining: "
                 "unexpected items still remain in namespace: n for gvr: /v1, Resource=pods"
             )
 
 
-async def test_finalizers_of_others_on_the_namespace_stay() -> None:
+async def test_other_finalizers_of_the_namespace_are_kept() -> None:
     async with cluster() as c:
         client = c.client
         await make_namespace(c, finalizers=["example.com/mine", "kubernetes"])
@@ -149,14 +149,14 @@ async def test_finalizers_of_others_on_the_namespace_stay() -> None:
             await c.clock.advance(60)
             namespace = await client.of(Namespace).get("n")
             assert namespace.spec.finalizers == ["example.com/mine"]
-            assert held(namespace) == {}
+            assert true_conditions(namespace) == {}
             assert len(namespace.status.conditions) == 5
             before = await c.revision()
             await c.clock.advance(600)
             assert await c.revision() == before
 
 
-async def test_a_namespace_is_left_alone_for_a_moment_where_servers_share_a_store() -> None:
+async def test_namespace_settle_period_delays_the_deletion() -> None:
     async with cluster() as c:
         await make_namespace(c)
         async with c.running(NAME, config=ControllerConfig(namespace_settle_s=5)):
@@ -167,7 +167,7 @@ async def test_a_namespace_is_left_alone_for_a_moment_where_servers_share_a_stor
             assert await is_gone(c.client)
 
 
-async def test_a_failed_discovery_holds_the_namespace_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_discovery_failure_blocks_the_deletion_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     async with cluster() as c:
         await make_namespace(c)
         async with c.running(NAME) as manager:
@@ -182,13 +182,15 @@ async def test_a_failed_discovery_holds_the_namespace_and_is_reported(monkeypatc
             await c.client.of(Namespace).delete("n")
             await c.clock.settle()
             namespace = await c.client.of(Namespace).get("n")
-            assert held(namespace) == {"NamespaceDeletionDiscoveryFailure": "metrics.example.com/v1: no answer"}
+            assert true_conditions(namespace) == {
+                "NamespaceDeletionDiscoveryFailure": "metrics.example.com/v1: no answer"
+            }
             controller._discover = discover
             await c.clock.advance(60)
             assert await is_gone(c.client)
 
 
-async def test_five_hundred_objects_of_twenty_kinds_in_three_seconds() -> None:
+async def test_500_objects_of_20_kinds_are_deleted_within_3_cpu_seconds() -> None:
     async with cluster() as c:
         client = c.client
         await make_namespace(c)
@@ -199,16 +201,16 @@ async def test_five_hundred_objects_of_twenty_kinds_in_three_seconds() -> None:
                 created += await _fill(c, row, 25)
         assert (len(kinds), created) == (20, 500)
         async with c.running(NAME):
-            began = time.process_time()
+            cpu_start = time.process_time()
             await client.of(Namespace).delete("n")
             await c.clock.settle()
-            took_s = time.process_time() - began
+            took_s = time.process_time() - cpu_start
             assert await is_gone(client)
         assert took_s < 3
 
 
 async def _fill(c: Cluster, row: Resource, count: int) -> int:
-    """Put objects into the store that hardly hold anything: no client could."""
+    """Write minimal objects directly to the store, because validation would reject them."""
     title = b'{"kind":"%b","apiVersion":"%b",' % (row.kind.encode(), row.api_version.encode())
     for number in range(count):
         raw = title + b'"metadata":{"name":"x%d","namespace":"n","uid":"u"}}' % number

@@ -1,7 +1,4 @@
-"""What is left in a namespace, and when to look again.
-
-The five conditions and their words.
-"""
+"""Remaining content of a deleted namespace, delays of retries, and the five conditions with their messages."""
 
 from collections import Counter
 from typing import Any
@@ -18,46 +15,46 @@ MAPS, PODS, DEPLOYMENTS = builtin("configmaps"), builtin("pods"), builtin("deplo
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 
 
-def left(*finalizers: str) -> Any:
+def remaining_object(*finalizers: str) -> Any:
     return PartialObjectMetadata(metadata=ObjectMeta(name="x", finalizers=list(finalizers)))
 
 
-def test_nothing_left() -> None:
+def test_result_without_remaining_content_is_empty() -> None:
     outcome = DeletionResult()
     outcome.note(MAPS, [], "n", 0)
     assert outcome.is_empty
 
 
-def test_finalizers_are_waited_for() -> None:
+def test_remaining_finalizers_are_counted() -> None:
     outcome = DeletionResult()
-    outcome.note(MAPS, [left("a/x", "b/y"), left("a/x")], "n", 0)
-    outcome.note(DEPLOYMENTS, [left("b/y")], "n", 0)
+    outcome.note(MAPS, [remaining_object("a/x", "b/y"), remaining_object("a/x")], "n", 0)
+    outcome.note(DEPLOYMENTS, [remaining_object("b/y")], "n", 0)
     assert outcome.remaining == Counter({("configmaps", ""): 2, ("deployments", "apps"): 1})
     assert outcome.finalizers == Counter({"a/x": 2, "b/y": 2})
     assert (outcome.estimate_s, outcome.failures, outcome.is_empty) == (15, [], False)
 
 
-def test_pods_have_their_grace() -> None:
+def test_remaining_pods_within_their_grace_period_are_no_failure() -> None:
     outcome = DeletionResult()
-    outcome.note(PODS, [left()], "n", 30)
+    outcome.note(PODS, [remaining_object()], "n", 30)
     assert (outcome.estimate_s, outcome.failures, outcome.is_empty) == (30, [], False)
 
 
-def test_what_stays_without_a_reason_is_a_failure() -> None:
+def test_remaining_objects_without_finalizers_are_a_failure() -> None:
     outcome = DeletionResult()
-    outcome.note(DEPLOYMENTS, [left()], "n", 0)
-    outcome.note(MAPS, [left()], "n", 0)
+    outcome.note(DEPLOYMENTS, [remaining_object()], "n", 0)
+    outcome.note(MAPS, [remaining_object()], "n", 0)
     assert outcome.failures == [
         "unexpected items still remain in namespace: n for gvr: apps/v1, Resource=deployments",
         "unexpected items still remain in namespace: n for gvr: /v1, Resource=configmaps",
     ]
 
 
-def test_pods_go_first_and_only_what_can_be_deleted() -> None:
+def test_pods_are_deleted_first_and_undeletable_resources_skipped() -> None:
     rows = [MAPS, builtin("nodes"), builtin("bindings"), PODS, DEPLOYMENTS]
-    first, rest = namespace.in_order(rows)
+    first, other_resources = namespace.in_order(rows)
     assert first == [PODS]
-    assert rest == [MAPS, DEPLOYMENTS]
+    assert other_resources == [MAPS, DEPLOYMENTS]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +69,9 @@ def test_pods_go_first_and_only_what_can_be_deleted() -> None:
         ([], "", 0, 0),
     ],
 )
-def test_grace(graces: list[int | None], phase: str, deleted_for_s: float, expected: int) -> None:
+def test_remaining_grace_period_of_pods(
+    graces: list[int | None], phase: str, deleted_for_s: float, expected: int
+) -> None:
     pods = [Pod(spec=PodSpec(terminationGracePeriodSeconds=grace), status=PodStatus(phase=phase)) for grace in graces]
     assert namespace.grace_left_s(pods, deleted_for_s) == expected
 
@@ -81,19 +80,19 @@ def test_grace(graces: list[int | None], phase: str, deleted_for_s: float, expec
     ("estimate_s", "deleted_for_s", "expected"),
     [(15, 0, 0.2), (15, 4, 1.0), (15, 3600, 8.5), (30, 3600, 16.0), (0, 3600, 1.0)],
 )
-def test_looking_again_soon_at_first_then_less_often(estimate_s: int, deleted_for_s: float, expected: float) -> None:
+def test_retry_delay_grows_with_the_time_since_deletion(estimate_s: int, deleted_for_s: float, expected: float) -> None:
     assert namespace.look_again_s(estimate_s, deleted_for_s) == expected
 
 
-def test_finalizers_without_ours() -> None:
+def test_without_finalizer_sorts_and_removes_duplicates() -> None:
     assert namespace.without_finalizer(["z/z", "kubernetes", "a/a", "z/z"], "kubernetes") == ["a/a", "z/z"]
 
 
-def shown(conditions: list[NamespaceCondition]) -> list[tuple[str, str, str, str]]:
+def summary(conditions: list[NamespaceCondition]) -> list[tuple[str, str, str, str]]:
     return [(condition.type, condition.status, condition.reason, condition.message) for condition in conditions]
 
 
-def of(
+def conditions_of(
     outcome: DeletionResult, before: list[NamespaceCondition] | None = None, now: str = NOW
 ) -> list[NamespaceCondition]:
     conditions = updated_conditions(before or [], outcome, now)
@@ -101,9 +100,9 @@ def of(
     return conditions
 
 
-def test_all_is_well() -> None:
-    conditions = of(DeletionResult())
-    assert shown(conditions) == [
+def test_conditions_without_problems() -> None:
+    conditions = conditions_of(DeletionResult())
+    assert summary(conditions) == [
         ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
         (
             "NamespaceDeletionGroupVersionParsingFailure",
@@ -128,14 +127,16 @@ def test_all_is_well() -> None:
     assert updated_conditions(conditions, DeletionResult(), "later") is None
 
 
-def test_all_is_wrong() -> None:
+def test_conditions_with_all_problems() -> None:
     outcome = DeletionResult(
         remaining=Counter({("pods", ""): 2, ("deployments", "apps"): 1}),
         finalizers=Counter({"b/y": 1, "a/x": 2}),
         discovery_failure="no answer",
         failures=["second", "first"],
     )
-    assert [(reason, message) for _, status, reason, message in shown(of(outcome)) if status == "True"] == [
+    assert [
+        (reason, message) for _, status, reason, message in summary(conditions_of(outcome)) if status == "True"
+    ] == [
         ("DiscoveryFailed", "no answer"),
         ("ContentDeletionFailed", "Failed to delete all resource types, 2 remaining: first, second"),
         (
@@ -150,17 +151,17 @@ def test_all_is_wrong() -> None:
     ]
 
 
-def test_the_time_changes_with_the_status_alone() -> None:
+def test_transition_time_changes_only_with_the_condition_status() -> None:
     first, second = (DeletionResult(remaining=Counter({("pods", ""): number})) for number in (1, 2))
-    before = of(first, now=THEN)
-    later = of(second, before)
+    before = conditions_of(first, now=THEN)
+    later = conditions_of(second, before)
     assert {condition.lastTransitionTime for condition in later} == {THEN}
-    well = of(DeletionResult(), later)
-    assert [condition.type for condition in well if condition.lastTransitionTime == NOW] == [
+    resolved = conditions_of(DeletionResult(), later)
+    assert [condition.type for condition in resolved if condition.lastTransitionTime == NOW] == [
         "NamespaceContentRemaining"
     ]
 
 
-def test_conditions_of_others_stay() -> None:
+def test_conditions_of_unknown_types_are_kept() -> None:
     other = NamespaceCondition(type="example.com/Mine", status="True")
-    assert of(DeletionResult(), [other])[0] is other
+    assert conditions_of(DeletionResult(), [other])[0] is other

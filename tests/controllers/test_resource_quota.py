@@ -35,12 +35,12 @@ def quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any)
     return codec.from_value(value, ResourceQuota)
 
 
-def test_only_what_a_quota_names_is_looked_at() -> None:
+def test_only_resources_named_in_the_quota_are_counted() -> None:
     hard = {"requests.cpu": "1", "count/deployments.apps": "1", "secrets": "1", "count/events": "1"}
     assert counted_resources(quota(hard), evaluator_of) == {("", "pods"), ("apps", "deployments"), ("", "secrets")}
 
 
-def test_use_is_the_sum_of_what_is_in_scope() -> None:
+def test_usage_is_the_sum_of_objects_in_scope() -> None:
     evaluator = evaluator_of("", "pods")
     assert evaluator is not None
     pods = [pod(container(resources={"requests": {"cpu": text}})) for text in ("100m", "1")] + [pod()]
@@ -60,7 +60,7 @@ def test_use_is_the_sum_of_what_is_in_scope() -> None:
         ({"old": "1"}, {"pods": "3"}, True, {"pods": "3"}),
     ],
 )
-def test_the_status(
+def test_used_amounts_are_lowered_only_if_allowed(
     used: dict[str, str] | None, counted: dict[str, str], may_lower: bool, expected: dict[str, str]
 ) -> None:
     amounts = {name: parse(text) for name, text in counted.items()}
@@ -77,7 +77,7 @@ def config_map(name: str) -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, namespace="default"))
 
 
-async def test_the_status_follows_what_comes_and_goes() -> None:
+async def test_status_follows_created_and_deleted_objects() -> None:
     async with cluster() as c:
         maps, quotas = c.client.of(ConfigMap), c.client.of(ResourceQuota)
         await maps.create(config_map("first"))
@@ -87,7 +87,7 @@ async def test_the_status_follows_what_comes_and_goes() -> None:
             await maps.create(config_map("second"))
             assert await status(c) == {"configmaps": "2"}
             await maps.delete("first", "default")
-            assert await status(c) == {"configmaps": "2"}, "others may be on their way"
+            assert await status(c) == {"configmaps": "2"}, "usage is not lowered while creations may be in progress"
             await c.clock.advance(SETTLE_S + 1)
             assert await status(c) == {"configmaps": "1"}
             await maps.delete("second", "default")
@@ -100,7 +100,7 @@ async def test_the_status_follows_what_comes_and_goes() -> None:
         await second_run_writes_nothing(c, NAME)
 
 
-async def test_what_was_charged_for_a_failed_write_is_given_back() -> None:
+async def test_usage_charged_for_a_failed_create_is_corrected() -> None:
     async with cluster() as c, c.running(NAME):
         maps = c.client.of(ConfigMap)
         await maps.create(config_map("first"))
@@ -113,7 +113,7 @@ async def test_what_was_charged_for_a_failed_write_is_given_back() -> None:
         assert await status(c) == {"configmaps": "1"}
 
 
-async def test_pods_that_are_over_leave_room() -> None:
+async def test_terminated_pods_do_not_use_the_pods_quota() -> None:
     async with cluster() as c, c.running(NAME):
         await c.client.of(ServiceAccount).create(
             ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
@@ -130,7 +130,7 @@ async def test_pods_that_are_over_leave_room() -> None:
         assert await status(c) == {"pods": "0", "count/pods": "0"}
 
 
-async def test_other_resources_are_counted_now_and_then() -> None:
+async def test_unwatched_resources_are_counted_periodically() -> None:
     async with cluster() as c, c.running(NAME):
         template = {"metadata": {"labels": {"a": "b"}}, "spec": container()}
         spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}

@@ -26,16 +26,16 @@ OURS = Selection(fields=f"metadata.name={root_ca.NAME}")
         ({"ca.crt": "b"}, {DESCRIPTION_KEY: ""}, False),
     ],
 )
-def test_what_is_right_and_how_it_becomes_so(data: dict[str, str], annotations: dict[str, str], right: bool) -> None:
+def test_wrong_config_map_is_corrected(data: dict[str, str], annotations: dict[str, str], right: bool) -> None:
     config_map = ConfigMap(metadata=ObjectMeta(name=root_ca.NAME, annotations=dict(annotations)), data=data)
     assert is_right(config_map, "b") is right
     fixed = corrected(config_map, "b")
     assert is_right(fixed, "b")
-    assert config_map.metadata.annotations == annotations, "the cached object is left as it is"
+    assert config_map.metadata.annotations == annotations, "the cached object is not changed"
     assert is_right(desired("n", "b"), "b")
 
 
-async def test_every_namespace_has_it_and_it_stays_right() -> None:
+async def test_every_namespace_has_the_root_ca_and_changes_are_reverted() -> None:
     async with cluster() as c:
         maps = c.client.of(ConfigMap)
         async with c.running(NAME):
@@ -55,7 +55,7 @@ async def test_every_namespace_has_it_and_it_stays_right() -> None:
         await second_run_writes_nothing(c, NAME)
 
 
-async def test_another_bundle_reaches_everybody() -> None:
+async def test_changed_bundle_is_published_to_all_namespaces() -> None:
     async with cluster() as c:
         async with c.running(NAME):
             pass

@@ -14,17 +14,19 @@ NAME = ServiceAccountController.name
     ("phase", "has_account", "expected"),
     [("Active", False, True), ("Active", True, False), ("Terminating", False, False), (None, False, False)],
 )
-def test_who_gets_an_account(phase: str | None, has_account: bool, expected: bool) -> None:
+def test_active_namespaces_without_account_want_an_account(
+    phase: str | None, has_account: bool, expected: bool
+) -> None:
     namespace = Namespace(status=NamespaceStatus(phase=phase)) if phase is not None else None
     assert wants_account(namespace, ServiceAccount() if has_account else None) is expected
 
 
-async def test_every_namespace_has_one_and_it_comes_back() -> None:
+async def test_every_namespace_has_a_default_account_that_is_recreated() -> None:
     async with cluster() as c:
         accounts = c.client.of(ServiceAccount)
         async with c.running(NAME):
-            present = (await accounts.list()).items
-            assert {obj.metadata.namespace for obj in present} == {
+            accounts_at_start = (await accounts.list()).items
+            assert {obj.metadata.namespace for obj in accounts_at_start} == {
                 "default",
                 "kube-system",
                 "kube-public",
@@ -35,8 +37,8 @@ async def test_every_namespace_has_one_and_it_comes_back() -> None:
             service_account = await accounts.get("default", "new")
             await accounts.delete("default", "new")
             await c.clock.settle()
-            again = await accounts.get("default", "new")
-            assert again.metadata.uid != service_account.metadata.uid
+            recreated = await accounts.get("default", "new")
+            assert recreated.metadata.uid != service_account.metadata.uid
             await c.client.of(Namespace).delete("new")
             await accounts.delete("default", "new")
             await c.clock.advance(60)

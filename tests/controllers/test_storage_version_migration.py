@@ -120,7 +120,7 @@ async def test_objects_are_rewritten_and_the_old_version_can_be_removed() -> Non
 
 
 def _hold(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Return an event, before which the API server seems to store objects in another version than defined."""
+    """Return an event; until it is set, the API server seems to store objects in another version than defined."""
     stored_as_defined = asyncio.Event()
     actual_hash = Discovery.storage_version_hash
 
@@ -131,7 +131,7 @@ def _hold(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     return stored_as_defined
 
 
-async def test_the_condition_shows_that_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_running_condition_is_set_until_the_storage_version_matches(monkeypatch: pytest.MonkeyPatch) -> None:
     stored_as_defined = _hold(monkeypatch)
     async with _running() as (here, _):
         migrations = here.client.of(StorageVersionMigration)
@@ -146,7 +146,7 @@ async def test_the_condition_shows_that_it_runs(monkeypatch: pytest.MonkeyPatch)
         await _finish(here)
 
 
-async def test_a_definition_that_changes_meanwhile_keeps_its_stored_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_crd_changed_during_migration_keeps_its_stored_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     stored_as_defined = _hold(monkeypatch)
     async with _running() as (here, _):
         definitions = here.client.of(CustomResourceDefinition)
@@ -159,7 +159,7 @@ async def test_a_definition_that_changes_meanwhile_keeps_its_stored_versions(mon
         assert (await definitions.get(DEFINITION)).status.storedVersions == ["v1", "v2"]
 
 
-async def test_a_resource_that_does_not_exist_fails() -> None:
+async def test_migration_of_an_unknown_resource_fails() -> None:
     async with _running() as (here, _):
         await here.client.of(StorageVersionMigration).create(_migration(resource="gadgets"))
         await _settle(here)
@@ -167,7 +167,7 @@ async def test_a_resource_that_does_not_exist_fails() -> None:
         assert (failed.type, failed.message) == (FAILED, "resource does not exist in discovery")
 
 
-async def test_built_in_resources_and_several_migrations_of_one_resource() -> None:
+async def test_two_migrations_of_a_built_in_resource_succeed() -> None:
     async with _running() as (here, _):
         migrations = here.client.of(StorageVersionMigration)
         for name in ("a", "b"):
@@ -195,6 +195,6 @@ def test_the_oldest_migration_of_a_resource_is_next() -> None:
     assert not is_next(new, everything)
 
 
-async def test_the_controller_needs_the_api() -> None:
+async def test_controller_does_not_run_without_the_migration_api() -> None:
     async with cluster() as here, here.running(NAME) as manager:
         assert not manager.runners

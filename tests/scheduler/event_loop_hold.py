@@ -10,7 +10,7 @@ LONGEST_S = 0.05
 
 
 async def longest_hold(until: asyncio.Event) -> float:
-    """The most processor time between two turns of this task."""
+    """The most CPU time between two turns of this task."""
     longest = 0.0
     while not until.is_set():
         before = time.thread_time()

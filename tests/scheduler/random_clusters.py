@@ -1,4 +1,4 @@
-"""Random clusters: nodes, the pods on them, and a pod that wants to join, small enough to be worked out by hand."""
+"""Random clusters: nodes, the pods on them, and a pod to schedule, small enough for a check node by node."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +43,7 @@ few = hypothesis.settings(
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
 )
-"""Situations are large: each example says much, and takes its time."""
+"""Settings for situations, which are large and slow to draw."""
 
 GPU = "example.com/gpu"
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -66,7 +66,7 @@ images = st.builds(
 
 
 def optional(**choices: Any) -> Any:
-    """Some of the keys, each with one of its values."""
+    """A dictionary with some of the keys, each with one of its values."""
     return st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in choices.items()})
 
 
@@ -213,13 +213,13 @@ def pods(draw: Any, name: str, node: str = "") -> Pod:
         affinity=draw(st.sampled_from([None, affinity])),
         priority=draw(st.integers(0, 3)),
     )
-    going = draw(st.sampled_from([None, None, None, "2026-01-01T00:00:00Z"])) if node else None
+    deleted_at = draw(st.sampled_from([None, None, None, "2026-01-01T00:00:00Z"])) if node else None
     meta = ObjectMeta(
         name=name,
         namespace=draw(st.sampled_from("xy")),
         uid=f"uid-{name}",
         labels=draw(labels),
-        deletionTimestamp=going,
+        deletionTimestamp=deleted_at,
     )
     started = f"2026-01-01T00:00:{draw(st.integers(0, 9)):02d}Z"
     return Pod(metadata=meta, spec=spec, status=PodStatus(startTime=started))
@@ -229,7 +229,7 @@ def pods(draw: Any, name: str, node: str = "") -> Pod:
 class Situation:
     nodes: list[Node]
     pods: list[Pod]
-    """On nodes, or on a node that there is not."""
+    """Pods on nodes of the cluster, or on a node that does not exist."""
     pod: Pod
     namespaces: dict[str, dict[str, str]]
 
@@ -237,8 +237,8 @@ class Situation:
         return [pod for pod in self.pods if pod.spec.nodeName == node.metadata.name]
 
     @property
-    def there(self) -> list[tuple[Pod, Node]]:
-        """Pods with their nodes."""
+    def placed_pods(self) -> list[tuple[Pod, Node]]:
+        """The pods on nodes of the cluster, with their nodes."""
         return [(pod, node) for node in self.nodes for pod in self.on(node)]
 
     def simulation(self, profile: ProfileConfig | None = None) -> Simulation:
@@ -279,12 +279,12 @@ def plugin_of(simulation: Simulation, name: str) -> Any:
     return next(plugin for plugin in simulation.profile.plugins if plugin.name == name)
 
 
-Refusals = dict[str, tuple[tuple[str, ...], bool]]
-"""By node, the reasons and whether it is final."""
+Rejections = dict[str, tuple[tuple[str, ...], bool]]
+"""The reasons, and whether the rejection is final, by node."""
 
 
-def refusals(simulation: Simulation, name: str, pod: Pod) -> Refusals:
-    """What a plug-in says of each node, in the order of the extension points."""
+def rejections(simulation: Simulation, name: str, pod: Pod) -> Rejections:
+    """The rejections of PreFilter and Filter of a plug-in, by node."""
     plugin, cycle, table = plugin_of(simulation, name), simulation.cycle(pod), simulation.table
     status = plugin.pre_filter(cycle) if hasattr(plugin, "pre_filter") else None
     if status is not None and not isinstance(status, PreFilterResult):
@@ -294,17 +294,17 @@ def refusals(simulation: Simulation, name: str, pod: Pod) -> Refusals:
     by_slice = plugin.filter(cycle, table.every_row)
     numbers = np.arange(table.used, dtype=np.intp)
     assert (plugin.filter(cycle, numbers) == by_slice).all()
-    rejections = {}
+    by_node = {}
     for node, row in table.rows.items():
         rejection = cycle.rejections[int(by_slice[row])]
         if by_slice[row]:
             assert rejection.plugin == name
-            rejections[node] = (rejection.reasons, rejection.is_final)
-    return rejections
+            by_node[node] = (rejection.reasons, rejection.is_final)
+    return by_node
 
 
 def scores(simulation: Simulation, name: str, pod: Pod, among: list[str]) -> dict[str, int] | None:
-    """The plug-in's normalized scores of these nodes; None if it has nothing to say."""
+    """The plug-in's normalized scores of these nodes; None if the plug-in skips the pod."""
     plugin, cycle, table = plugin_of(simulation, name), simulation.cycle(pod), simulation.table
     rows = np.array(sorted(table.rows[node] for node in among), dtype=np.intp)
     status = plugin.pre_score(cycle, rows) if hasattr(plugin, "pre_score") else None

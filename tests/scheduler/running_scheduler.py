@@ -33,15 +33,15 @@ class Running:
         taints: Sequence[Taint] = (),
         **amounts: str,
     ) -> None:
-        """A node that is ready; `cpu`, `memory` and `pods` as told."""
+        """Create a ready node, with other allocatable amounts if given."""
         nodes = self.cluster.client.of(Node)
         await nodes.create(builders.node(name, labels={"kubernetes.io/hostname": name, **(labels or {})}))
         spec = {
             "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in taints] or None
         }
         await nodes.patch(name, {"spec": spec}, type=PatchType.MERGE)
-        there = {"cpu": "4", "memory": "8Gi", "pods": "10", **amounts}
-        await nodes.patch(name, {"status": {"allocatable": there, "capacity": there}}, subresource="status")
+        allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10", **amounts}
+        await nodes.patch(name, {"status": {"allocatable": allocatable, "capacity": allocatable}}, subresource="status")
 
     def pod(self, name: str, *, cpu: str = "100m", priority: int = 0, labels: Mapping[str, str] | None = None) -> Pod:
         pod = builders.pod(name, namespace=NAMESPACE, labels=labels)
@@ -64,7 +64,7 @@ class Running:
             return None
 
     async def where(self, *names: str) -> list[str]:
-        """The nodes of these pods."""
+        """The nodes of these pods; "gone" for a pod that does not exist."""
         await self.settle()
         pods = [await self.get(name) for name in names]
         return [pod.spec.nodeName if pod is not None else "gone" for pod in pods]

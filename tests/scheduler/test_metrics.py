@@ -1,4 +1,4 @@
-"""What is measured, under which names, and that measuring leaves plug-ins as they were."""
+"""Metrics of the scheduler: values, names, and sampling that leaves plug-ins unchanged."""
 
 import asyncio
 from typing import Any
@@ -24,7 +24,7 @@ def value(text: str, start: str) -> float:
     return float(line.rpartition(" ")[2])
 
 
-def test_attempts_and_queues() -> None:
+def test_metrics_of_attempts_queues_and_plugins() -> None:
     async def main() -> None:
         async with cluster() as served:
             metrics = Metrics()
@@ -101,19 +101,19 @@ STABLE_OR_BETA = {
 }
 
 
-def test_every_name_that_the_real_one_promises() -> None:
+def test_stable_and_beta_metrics_of_kube_scheduler_exist() -> None:
     names: set[str] = set()
 
-    class Noting(Metrics):
+    class RecordingMetrics(Metrics):
         def _add(self, family: Any) -> Any:
             names.add(family.name)
             return super()._add(family)
 
-    SchedulerMetrics(Noting())
+    SchedulerMetrics(RecordingMetrics())
     assert {f"scheduler_{name}" for name in STABLE_OR_BETA} <= names
 
 
-def test_what_pods_ask_for() -> None:
+def test_pod_resource_metrics() -> None:
     pod = builders.pod("p", namespace="x")
     assert pod.spec.containers
     pod.spec.containers[0].resources = ResourceRequirements(
@@ -121,15 +121,15 @@ def test_what_pods_ask_for() -> None:
         limits={"hugepages-2Mi": "4Mi"},
     )
     pod.spec.nodeName, pod.spec.schedulerName, pod.spec.priority = "a", "s", 7
-    ended = builders.pod("q", namespace="x")
-    ended.status.phase = "Failed"
-    text = asyncio.run(resource_text([pod, ended]))
-    who = 'namespace="x",pod="p",node="a",scheduler="s",priority="7"'
+    failed_pod = builders.pod("q", namespace="x")
+    failed_pod.status.phase = "Failed"
+    text = asyncio.run(resource_text([pod, failed_pod]))
+    labels = 'namespace="x",pod="p",node="a",scheduler="s",priority="7"'
     assert [line for line in text.splitlines() if not line.startswith("#")] == [
-        f'kube_pod_resource_limit{{{who},resource="hugepages-2Mi",unit="bytes"}} 4194304',
-        f'kube_pod_resource_request{{{who},resource="cpu",unit="cores"}} 1.5',
-        f'kube_pod_resource_request{{{who},resource="example.com/gpu",unit=""}} 2',
-        f'kube_pod_resource_request{{{who},resource="memory",unit="bytes"}} 1048576',
+        f'kube_pod_resource_limit{{{labels},resource="hugepages-2Mi",unit="bytes"}} 4194304',
+        f'kube_pod_resource_request{{{labels},resource="cpu",unit="cores"}} 1.5',
+        f'kube_pod_resource_request{{{labels},resource="example.com/gpu",unit=""}} 2',
+        f'kube_pod_resource_request{{{labels},resource="memory",unit="bytes"}} 1048576',
     ]
 
 
@@ -144,7 +144,7 @@ def sampled(*plugins: Counting) -> list[SampledMethod]:
     return [SampledMethod("Filter", plugin, "filter") for plugin in plugins]
 
 
-def test_plugins_are_left_as_they_were() -> None:
+def test_sampling_restores_the_methods_of_plugins() -> None:
     metrics = PointMetrics(profile="p", metrics=SchedulerMetrics())
     plugin, own = Counting(), Counting()
     own.filter = lambda cycle, rows: 8  # type: ignore[method-assign]
@@ -166,7 +166,7 @@ def two_schedulers() -> SchedulerConfig:
     return parse_config({"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles})
 
 
-async def test_several_schedulers_in_one_process() -> None:
+async def test_profiles_use_their_own_plugin_arguments() -> None:
     async with running(two_schedulers()) as scheduler:
         for name in ("a", "b"):
             await scheduler.node(name)

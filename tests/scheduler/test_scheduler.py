@@ -1,4 +1,4 @@
-"""The scheduler at work: pods get nodes, or are told why not, and nothing is lost when something fails."""
+"""The scheduler against an API server: bindings, unschedulable pods, preemption and failures."""
 
 import asyncio
 from typing import Any
@@ -27,7 +27,7 @@ async def test_pods_are_spread_and_have_events() -> None:
         assert decision.node == "a"
 
 
-async def test_why_a_pod_waits_and_what_wakes_it() -> None:
+async def test_unschedulable_pod_has_a_reason_and_is_requeued_by_helpful_events() -> None:
     async with running() as cluster:
         await cluster.create(cluster.pod("big", cpu="8"))
         await cluster.settle()
@@ -47,7 +47,9 @@ async def test_why_a_pod_waits_and_what_wakes_it() -> None:
         attempts = _attempts(cluster, await cluster.get("big"))
         await cluster.cluster.client.of(Node).patch("a", {"metadata": {"annotations": {"x": "y"}}})
         await cluster.cluster.clock.advance(30)
-        assert _attempts(cluster, await cluster.get("big")) == attempts, "what cannot help wakes nobody"
+        assert _attempts(cluster, await cluster.get("big")) == attempts, (
+            "an event that cannot help does not requeue the pod"
+        )
         await cluster.cluster.client.of(Node).patch("b", {"spec": {"taints": None}}, type=PatchType.MERGE)
         assert await cluster.where("big") == ["b"]
 
@@ -59,7 +61,7 @@ def _attempts(cluster: Running, pod: Pod | None) -> int:
     return queued.attempts
 
 
-async def test_a_pod_with_gates_waits_for_them() -> None:
+async def test_pod_with_scheduling_gates_waits() -> None:
     async with running() as cluster:
         await cluster.node("a")
         pod = cluster.pod("gated")
@@ -75,7 +77,7 @@ async def test_a_pod_with_gates_waits_for_them() -> None:
         assert await cluster.where("gated") == ["a"]
 
 
-async def test_room_is_made_for_what_matters_more() -> None:
+async def test_pod_of_higher_priority_preempts() -> None:
     async with running() as cluster:
         for name, value in (("low", 10), ("high", 1000)):
             priority_class = PriorityClass(value=value)
@@ -91,17 +93,17 @@ async def test_room_is_made_for_what_matters_more() -> None:
         assert sorted(await cluster.where("low0", "low1", "low2")) == ["a", "b", "b"]
         pod = cluster.pod("high", cpu="1500m")
         pod.spec.priorityClassName = "high"
-        made_pod = await cluster.create(pod)
+        created_pod = await cluster.create(pod)
         await cluster.cluster.clock.advance(30)
         assert await cluster.where("low0", "low1", "low2", "high") == ["gone", "b", "b", "a"]
         (event,) = await cluster.events("Preempted")
-        assert event.note == f"Preempted by pod {made_pod.metadata.uid} on node a"
+        assert event.note == f"Preempted by pod {created_pod.metadata.uid} on node a"
         assert event.regarding.name == "low0"
         assert not cluster.scheduler.nominator.by_node
 
 
 class Stubborn:
-    """Refuses to bind for a while."""
+    """A plug-in whose Bind fails twice."""
 
     name = "Stubborn"
     scope = PluginScope.CLUSTER
@@ -123,7 +125,7 @@ class Stubborn:
         return Status(Code.ERROR, ("not now",)) if self.left >= 0 else Status(Code.SKIP)
 
 
-async def test_a_binding_that_fails_is_taken_back_and_tried_again() -> None:
+async def test_failed_binding_is_rolled_back_and_retried() -> None:
     profile = ProfileConfig(plugins=(PluginChoice(f"{__name__}:Stubborn"), *DEFAULT_PLUGINS))
 
     async with running(SchedulerConfig(profiles=(profile,))) as cluster:
@@ -141,9 +143,7 @@ async def test_a_binding_that_fails_is_taken_back_and_tried_again() -> None:
         assert plugin.reserved == ["p"]
 
 
-async def test_a_pod_that_somebody_else_binds() -> None:
-    """The binding is refused by the server; the pod is where it is."""
-
+async def test_pod_of_another_scheduler_is_ignored() -> None:
     async with running() as cluster:
         await cluster.node("a")
         await cluster.node("b")
@@ -166,7 +166,7 @@ class Waits:
         return Status(Code.WAIT, wait_s=10) if cycle.info.name.startswith("wait") else None
 
 
-async def test_pods_that_wait_for_permission() -> None:
+async def test_permit_waits_until_allowed_or_timed_out() -> None:
     profile = ProfileConfig(plugins=(*DEFAULT_PLUGINS, PluginChoice(f"{__name__}:Waits")))
 
     async with running(SchedulerConfig(profiles=(profile,))) as cluster:
@@ -193,7 +193,7 @@ class NamesEndInB(ScalarPlugin):
         return "" if node.name.endswith("b") else "node(s) did not end in b"
 
 
-async def test_a_plugin_of_ones_own_and_a_second_scheduler() -> None:
+async def test_custom_plugin_in_a_second_profile() -> None:
     own = ProfileConfig(scheduler_name="picky", plugins=(*DEFAULT_PLUGINS, PluginChoice(f"{__name__}:NamesEndInB")))
 
     async with running(SchedulerConfig(profiles=(ProfileConfig(), own))) as cluster:
@@ -214,12 +214,12 @@ async def test_a_plugin_of_ones_own_and_a_second_scheduler() -> None:
         assert (await cluster.condition("three")).message.startswith(
             "0/1 nodes are available: 1 node(s) did not end in b."
         )
-        await cluster.node("ab")  # the plug-in does not say what may help: anything may
+        await cluster.node("ab")  # the plug-in registers no events: any event may help
         await cluster.cluster.clock.advance(10)
         assert await cluster.where("three") == ["ab"]
 
 
-async def test_a_pod_deleted_while_it_waits_is_forgotten() -> None:
+async def test_deleted_pods_leave_the_queue_and_the_node_table() -> None:
     async with running() as cluster:
         await cluster.node("a", cpu="1")
         await cluster.create(cluster.pod("big", cpu="8"))
@@ -234,8 +234,8 @@ async def test_a_pod_deleted_while_it_waits_is_forgotten() -> None:
         assert not cluster.scheduler.table.requested.any()
 
 
-async def test_a_second_scheduler_for_the_same_pods_does_no_harm() -> None:
-    """Two at once: each pod is bound once, the loser sees where it went."""
+async def test_two_concurrent_schedulers_bind_each_pod_once() -> None:
+    """Two schedulers run at a time; the one that loses a race sees the node of the pod."""
     from sampan.scheduler.scheduler import make_scheduler
 
     async with running() as cluster:

@@ -28,11 +28,11 @@ def test_preemption_in_a_large_cluster_does_not_block_the_event_loop() -> None:
                     status=PodDisruptionBudgetStatus(disruptionsAllowed=0),
                 )
                 budgets._put(key_of(budget), budget)
-            there = [node(number) for number in range(NODES)]
-            for node_ in there:
+            node_objects = [node(number) for number in range(NODES)]
+            for node_ in node_objects:
                 nodes._cache.put(key_of(node_), node_)
-            homes = [node.metadata.name for node in there]
-            full = [pod(f"{home}-{at}", home, "1300m", 0) for home in homes for at in range(PODS_PER_NODE)]
+            homes = [node.metadata.name for node in node_objects]
+            pods = [pod(f"{home}-{at}", home, "1300m", 0) for home in homes for at in range(PODS_PER_NODE)]
             gc.collect()
             gc.freeze()
             stop = asyncio.Event()
@@ -40,7 +40,7 @@ def test_preemption_in_a_large_cluster_does_not_block_the_event_loop() -> None:
             await asyncio.sleep(0)
             stops = [await nodes.follow(scheduler.event_handlers.on_node)]
             table = scheduler.table
-            for at, pod_ in enumerate(full):
+            for at, pod_ in enumerate(pods):
                 table.add_pod(scheduler.pods.info(pod_), pod_.spec.nodeName)
                 if not at % 100:
                     await asyncio.sleep(0)
@@ -58,5 +58,5 @@ def test_preemption_in_a_large_cluster_does_not_block_the_event_loop() -> None:
             gc.unfreeze()
             return await probe
 
-    # What the code does shows every time, a processor that is taken away, which counts as used, only sometimes.
+    # Slow code shows in every run, CPU time that the machine takes away only in some of them.
     assert any(asyncio.run(main()) < LONGEST_S for _ in range(3))

@@ -20,8 +20,8 @@ NODES, PODS, NEW, ROUNDS = 2000, 14_000, 10, 3
 
 
 @contextmanager
-def as_in_a_server() -> Iterator[None]:
-    """The collector as `sampan up` and the components have it."""
+def server_gc_settings() -> Iterator[None]:
+    """Use the garbage collector settings of `sampan up` and of the components."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
@@ -34,14 +34,14 @@ def as_in_a_server() -> Iterator[None]:
 
 
 def load_modules() -> None:
-    """As `sampan up` does beside the loop."""
+    """Import the modules that `sampan up` imports in a thread."""
     preload()
     for kind in ("pods", "nodes"):
         import_module(f"sampan.apiserver.registry.kinds.{kind}")
 
 
 async def fill(cluster: Cluster) -> None:
-    """Straight into the store, as if they had been there for long."""
+    """Write nodes and bound pods directly to the store."""
     put = cluster.backend.put
     for number in range(NODES):
         new_node = node(number)
@@ -52,7 +52,7 @@ async def fill(cluster: Cluster) -> None:
 
 
 async def hold_of_a_start(cluster: Cluster, round: int) -> float:
-    """With ten pods to place at once."""
+    """How long a scheduler that starts with ten pending pods blocks the event loop at most."""
     client = cluster.make_client("kube-scheduler")
     scheduler = make_scheduler(client=client, clock=cluster.clock)
     stop = asyncio.Event()
@@ -61,21 +61,21 @@ async def hold_of_a_start(cluster: Cluster, round: int) -> float:
         await asyncio.sleep(0)
         task = group.create_task(scheduler.run())
         for number in range(NEW):
-            await cluster.client.of(Pod).create(wanting(f"q{round}-{number}"))
+            await cluster.client.of(Pod).create(pending_pod(f"q{round}-{number}"))
         await eventually(lambda: scheduler.metrics.count("scheduled") >= NEW, poll_s=0.001)
         stop.set()
         task.cancel()
     return await probe
 
 
-def wanting(name: str) -> Pod:
+def pending_pod(name: str) -> Pod:
     new_pod = pod(name, "", "10m", 0)
     new_pod.metadata.uid, new_pod.spec.priority = "", None
     return new_pod
 
 
 def test_a_start_with_many_pods_does_not_block_the_event_loop() -> None:
-    """What the code does shows every time, what the machine does only sometimes: one good round is enough."""
+    """Slow code shows in every round, a busy machine only in some of them: one good round is enough."""
 
     async def main() -> list[float]:
         async with cluster() as served:
@@ -84,7 +84,7 @@ def test_a_start_with_many_pods_does_not_block_the_event_loop() -> None:
             await fill(served)
             await asyncio.to_thread(load_modules)
             holds: list[float] = []
-            with as_in_a_server():
+            with server_gc_settings():
                 while len(holds) < ROUNDS and (not holds or min(holds) >= LONGEST_S):
                     holds.append(await hold_of_a_start(served, len(holds)))
             return holds

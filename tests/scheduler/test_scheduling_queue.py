@@ -1,4 +1,4 @@
-"""The queue: order, back-off, waking by what can help, gates, nominations."""
+"""The scheduling queue: order, back-off, queueing hints, gates and nominations."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ from sampan.scheduler.scheduling_queue import QueuedPodInfo, SchedulingQueue
 
 NODE_ADD = ClusterEvent(EventResource.NODE, ActionType.ADD)
 NODE_LABELS = ClusterEvent(EventResource.NODE, ActionType.UPDATE_LABELS)
-POD_GONE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
+POD_DELETE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
 PODS = PodInfoTable()
 
 
@@ -35,7 +35,7 @@ class QueueHarness:
             hints={
                 NODE_ADD: [("Fit", None), ("Ports", None)],
                 NODE_LABELS: [("Affinity", lambda pod, old, new: new == pod.name)],
-                POD_GONE: [("Fit", None)],
+                POD_DELETE: [("Fit", None)],
             },
         )
 
@@ -44,7 +44,7 @@ class QueueHarness:
         return entry.info.name if entry is not None else ""
 
     def fail(self, name: str, *plugins: str) -> QueuedPodInfo:
-        """Have the pod tried in vain."""
+        """Pop the pod, and fail its attempt because of these plug-ins."""
         entry = self.queue.pop()
         assert entry is not None
         assert entry.info.name == name
@@ -57,36 +57,36 @@ def harness() -> QueueHarness:
     return QueueHarness()
 
 
-def test_by_priority_then_by_age(harness: QueueHarness) -> None:
+def test_pods_are_popped_by_priority_then_by_age(harness: QueueHarness) -> None:
     for name, priority in (("a", 0), ("b", 5), ("c", 0), ("d", -1), ("e", 5)):
         harness.queue.add(info(name, priority))
     assert [harness.pop() for _ in range(6)] == ["b", "e", "a", "c", "d", ""]
 
 
 @pytest.mark.parametrize(
-    ("plugins", "event", "new", "wakes"),
+    ("plugins", "event", "new", "is_requeued"),
     [
         (["Fit"], NODE_ADD, None, True),
-        (["Fit", "Affinity"], POD_GONE, None, True),
-        (["Affinity"], POD_GONE, None, False),
+        (["Fit", "Affinity"], POD_DELETE, None, True),
+        (["Affinity"], POD_DELETE, None, False),
         (["Affinity"], NODE_LABELS, "a", True),
         (["Affinity"], NODE_LABELS, "other", False),
         (["Fit"], ClusterEvent(EventResource.SERVICE, ActionType.ADD), None, False),
         ([], NODE_ADD, None, True),
-        ([], POD_GONE, None, False),
+        ([], POD_DELETE, None, False),
     ],
 )
-def test_only_what_can_help_wakes(
-    harness: QueueHarness, plugins: list[str], event: ClusterEvent, new: Any, wakes: bool
+def test_queueing_hints_decide_which_events_requeue_a_pod(
+    harness: QueueHarness, plugins: list[str], event: ClusterEvent, new: Any, is_requeued: bool
 ) -> None:
     harness.queue.add(info("a"))
     harness.fail("a", *plugins)
     assert harness.pop() == ""
     harness.queue.on_event(event, None, new)
-    assert harness.pop() == ("a" if wakes else "")
+    assert harness.pop() == ("a" if is_requeued else "")
 
 
-def test_what_happens_during_an_attempt_counts(harness: QueueHarness) -> None:
+def test_event_during_an_attempt_requeues_the_pod(harness: QueueHarness) -> None:
     harness.queue.add(info("a"))
     entry = harness.queue.pop()
     assert entry is not None
@@ -95,18 +95,18 @@ def test_what_happens_during_an_attempt_counts(harness: QueueHarness) -> None:
     assert harness.queue.counts()["backoff"] == 1
 
 
-async def test_errors_wait_longer_each_time(harness: QueueHarness) -> None:
+async def test_back_off_after_errors_doubles_up_to_ten_seconds(harness: QueueHarness) -> None:
     harness.queue.add(info("a"))
     for pause in (1, 2, 4, 8, 10, 10):
         entry = harness.queue.pop()
         assert entry is not None
         harness.queue.errored(entry)
         await harness.clock.advance(pause - 0.01)
-        assert harness.pop() == "", "not before its time"
+        assert harness.pop() == "", "the pod is in back-off"
         await harness.clock.advance(0.02)
 
 
-def test_pods_that_back_off_are_tried_early_when_nothing_else_is(harness: QueueHarness) -> None:
+def test_pods_in_back_off_are_popped_when_no_other_pod_is_active(harness: QueueHarness) -> None:
     harness.queue.add(info("a"))
     harness.fail("a", "Fit")
     harness.queue.on_event(NODE_ADD, None, None)
@@ -115,7 +115,7 @@ def test_pods_that_back_off_are_tried_early_when_nothing_else_is(harness: QueueH
     assert [harness.pop(), harness.pop()] == ["b", "a"]
 
 
-async def test_nobody_waits_for_ever(harness: QueueHarness) -> None:
+async def test_unschedulable_pods_are_retried_after_five_minutes(harness: QueueHarness) -> None:
     harness.queue.add(info("a"))
     harness.fail("a", "Fit")
     await harness.clock.advance(299)
@@ -124,7 +124,7 @@ async def test_nobody_waits_for_ever(harness: QueueHarness) -> None:
     assert harness.pop() == "a"
 
 
-async def test_waiting_ends_when_a_pod_comes_or_is_due(harness: QueueHarness) -> None:
+async def test_wait_ends_when_a_pod_is_added_or_its_back_off_ends(harness: QueueHarness) -> None:
     waiting = asyncio.ensure_future(harness.queue.wait())
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -144,7 +144,7 @@ async def _next(harness: QueueHarness) -> str:
     return name
 
 
-def test_gates(harness: QueueHarness) -> None:
+def test_gated_pod_is_not_popped_until_its_gate_is_removed(harness: QueueHarness) -> None:
     harness.gated.add("a")
     harness.queue.add(info("a"))
     assert harness.pop() == ""
@@ -156,7 +156,7 @@ def test_gates(harness: QueueHarness) -> None:
     assert harness.pop() == "a"
 
 
-def test_a_pod_that_went_is_not_given_out(harness: QueueHarness) -> None:
+def test_removed_pods_are_not_popped(harness: QueueHarness) -> None:
     harness.queue.add(info("a"))
     harness.queue.add(info("b"))
     harness.fail("a", "Fit")
@@ -170,10 +170,10 @@ def test_a_pod_that_went_is_not_given_out(harness: QueueHarness) -> None:
     assert entry is not None
     harness.queue.remove("c")
     harness.queue.errored(entry)
-    assert len(harness.queue) == 0, "gone while it was tried"
+    assert len(harness.queue) == 0, "a pod removed during its attempt is not queued again"
 
 
-def test_nominations_give_way_to_lower_ones_only() -> None:
+def test_only_nominations_of_higher_priority_count() -> None:
     nominator = Nominator()
     high, low = info("high", 10), info("low", 1)
     nominator.add(high, "a")
@@ -183,7 +183,7 @@ def test_nominations_give_way_to_lower_ones_only() -> None:
     assert nominator.of_higher_priority(high, rows) == []
     assert nominator.of_higher_priority(info("lowest", 0), rows) == [(3, [high, low])]
     nominator.add(high, "b")
-    assert nominator.of_higher_priority(info("new", 5), rows) == [], "of a node that is not known nothing is said"
+    assert nominator.of_higher_priority(info("new", 5), rows) == [], "nominations for unknown nodes are left out"
     nominator.delete("low")
     nominator.add(high, "")
     assert nominator.by_node == {}

@@ -1,4 +1,4 @@
-"""Pods and figures for tests of autoscaling."""
+"""Pods and metrics for tests of autoscaling."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,9 +21,9 @@ def pod(
     started_s: float = 3600.0,
     changed_s: float = 3600.0,
     request: str | None = "100m",
-    leaving: bool = False,
+    is_deleted: bool = False,
 ) -> Pod:
-    """Started and changed its readiness so long ago."""
+    """A pod that started `started_s` and changed its readiness `changed_s` seconds before NOW."""
     condition = {
         "type": "Ready",
         "status": "True" if ready else "False",
@@ -31,7 +31,7 @@ def pod(
     }
     requests = {} if request is None else {"cpu": request}
     meta: dict[str, Any] = {"name": name, "namespace": "default", "labels": {"app": "web"}}
-    if leaving:
+    if is_deleted:
         meta["deletionTimestamp"] = format_time(NOW)
     value = {
         "metadata": meta,
@@ -45,34 +45,34 @@ def pod(
     return codec.from_value(value, Pod)
 
 
-class Figures:
-    """A MetricsSource that says what the test says; what is not said is not available."""
+class FakeMetrics:
+    """A MetricsSource with the values that the test sets; other metrics are not available."""
 
     def __init__(self) -> None:
-        self.use: dict[str, int] = {}
-        """By pod, in thousandths."""
-        self.value: int | None = None
-        self.many: Sequence[int] = ()
+        self.pod_values: dict[str, int] = {}
+        """Usage by pod name, in thousandths."""
+        self.object_value: int | None = None
+        self.external_values: Sequence[int] = ()
 
     async def resource(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
-        return self._of_pods("resource")
+        return self._values_of_pods("resource")
 
     async def of_pods(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics:
-        return self._of_pods("custom")
+        return self._values_of_pods("custom")
 
     async def of_object(
         self, metric: str, namespace: str, described: CrossVersionObjectReference, selector: Selector
     ) -> int:
-        if self.value is None:
+        if self.object_value is None:
             raise MetricsUnavailable("no metrics returned from custom metrics API")
-        return self.value
+        return self.object_value
 
     async def external(self, metric: str, namespace: str, selector: Selector) -> Sequence[int]:
-        if not self.many:
+        if not self.external_values:
             raise MetricsUnavailable("no metrics returned from external metrics API")
-        return self.many
+        return self.external_values
 
-    def _of_pods(self, api: str) -> PodMetrics:
-        if not self.use:
+    def _values_of_pods(self, api: str) -> PodMetrics:
+        if not self.pod_values:
             raise MetricsUnavailable(f"no metrics returned from {api} metrics API")
-        return {name: PodMetric(value, timestamp=1e12) for name, value in self.use.items()}
+        return {name: PodMetric(value, timestamp=1e12) for name, value in self.pod_values.items()}

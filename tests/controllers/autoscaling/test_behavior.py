@@ -1,4 +1,4 @@
-"""How far a recommendation is followed: windows and rates."""
+"""Behavior of autoscalers: stabilization windows and scaling policies."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from sampan.api.codec import json as codec
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscalerBehavior
 from sampan.controllers.autoscaling.behavior import Recommendations, ScaleEvent, ScaleEvents, with_rules, without_rules
 
-MAX = {"type": "Percent", "value": 100, "periodSeconds": 15}
+DOUBLE = {"type": "Percent", "value": 100, "periodSeconds": 15}
 
 
 def behavior(up: dict[str, Any] | None = None, down: dict[str, Any] | None = None) -> HorizontalPodAutoscalerBehavior:
-    usual = {"selectPolicy": "Max", "policies": [MAX], "stabilizationWindowSeconds": 0}
-    value = {"scaleUp": {**usual, **(up or {})}, "scaleDown": {**usual, **(down or {})}}
+    defaults = {"selectPolicy": "Max", "policies": [DOUBLE], "stabilizationWindowSeconds": 0}
+    value = {"scaleUp": {**defaults, **(up or {})}, "scaleDown": {**defaults, **(down or {})}}
     return codec.from_value(value, HorizontalPodAutoscalerBehavior)
 
 
@@ -29,7 +29,7 @@ def behavior(up: dict[str, Any] | None = None, down: dict[str, Any] | None = Non
         (5, 1, 2, "TooFewReplicas"),
     ],
 )
-def test_without_rules(current: int, desired: int, expected: int, reason: str) -> None:
+def test_scale_limits_without_behavior(current: int, desired: int, expected: int, reason: str) -> None:
     assert without_rules(current, desired, 2, 10)[:2] == (expected, reason)
 
 
@@ -55,7 +55,9 @@ def test_without_rules(current: int, desired: int, expected: int, reason: str) -
         ({"policies": [{"type": "Percent", "value": 900, "periodSeconds": 60}]}, 5, 90, 30, "TooManyReplicas"),
     ],
 )
-def test_rates_of_more(rules: dict[str, Any], current: int, desired: int, expected: int, reason: str) -> None:
+def test_scale_up_policies_limit_replicas(
+    rules: dict[str, Any], current: int, desired: int, expected: int, reason: str
+) -> None:
     limited = with_rules(behavior(up=rules), ScaleEvents(), current=current, desired=desired, least=1, most=30, now=0)
     assert limited[:2] == (expected, reason)
 
@@ -69,19 +71,19 @@ def test_rates_of_more(rules: dict[str, Any], current: int, desired: int, expect
         ({"selectPolicy": "Disabled"}, 10, "ScaleDownLimit"),
     ],
 )
-def test_rates_of_fewer(rules: dict[str, Any], expected: int, reason: str) -> None:
+def test_scale_down_policies_limit_replicas(rules: dict[str, Any], expected: int, reason: str) -> None:
     limited = with_rules(behavior(down=rules), ScaleEvents(), current=10, desired=1, least=3, most=30, now=0)
     assert limited[:2] == (expected, reason)
 
 
-def test_what_was_done_in_the_period_counts() -> None:
+def test_scale_events_within_the_policy_period_count() -> None:
     rules = behavior(up={"policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}]})
     changes = ScaleEvents(up=[ScaleEvent(10, 3), ScaleEvent(50, 1)])
     assert with_rules(rules, changes, current=9, desired=20, least=1, most=30, now=60).replicas == 9
     assert with_rules(rules, changes, current=9, desired=20, least=1, most=30, now=75).replicas == 12
 
 
-def test_changes_are_kept_as_long_as_a_rule_asks_for_them() -> None:
+def test_scale_events_older_than_the_policy_period_are_dropped() -> None:
     rules, changes = behavior(up={"policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}]}), ScaleEvents()
     for now in (0, 30, 100):
         changes.note(rules, 1, 3, now)
@@ -90,30 +92,30 @@ def test_changes_are_kept_as_long_as_a_rule_asks_for_them() -> None:
     assert len(changes.up) == 1
 
 
-def test_fewer_replicas_wait_for_the_window_to_pass() -> None:
-    known = Recommendations(300)
-    known.seed(10, 0)
-    assert known.highest(4, 15)[:2] == (10, "ScaleDownStabilized")
-    assert known.highest(4, 300)[:2] == (10, "ScaleDownStabilized")
-    assert known.highest(4, 301)[:2] == (4, "ReadyForNewScale")
+def test_scale_down_waits_for_the_stabilization_window() -> None:
+    recommendations = Recommendations(300)
+    recommendations.seed(10, 0)
+    assert recommendations.highest(4, 15)[:2] == (10, "ScaleDownStabilized")
+    assert recommendations.highest(4, 300)[:2] == (10, "ScaleDownStabilized")
+    assert recommendations.highest(4, 301)[:2] == (4, "ReadyForNewScale")
 
 
-def test_windows_of_a_behavior() -> None:
-    known, rules = (
+def test_behavior_stabilizes_scale_up_and_scale_down() -> None:
+    recommendations, rules = (
         Recommendations(300),
         behavior({"stabilizationWindowSeconds": 60}, {"stabilizationWindowSeconds": 60}),
     )
-    known.seed(5, 0)
-    assert known.settled(rules, 5, 9, 30)[:2] == (5, "ScaleUpStabilized")
-    assert known.settled(rules, 5, 9, 60)[:2] == (9, "ReadyForNewScale")
-    assert known.settled(rules, 9, 2, 75)[:2] == (9, "ScaleDownStabilized")
+    recommendations.seed(5, 0)
+    assert recommendations.settled(rules, 5, 9, 30)[:2] == (5, "ScaleUpStabilized")
+    assert recommendations.settled(rules, 5, 9, 60)[:2] == (9, "ReadyForNewScale")
+    assert recommendations.settled(rules, 9, 2, 75)[:2] == (9, "ScaleDownStabilized")
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 50)), min_size=1, max_size=20))
-def test_the_highest_of_the_window_is_what_a_walk_finds(steps: list[tuple[int, int]]) -> None:
-    known, recommended, now = Recommendations(100), list[tuple[float, int]](), 0.0
+def test_highest_recommendation_matches_brute_force(steps: list[tuple[int, int]]) -> None:
+    recommendations, recommended, now = Recommendations(100), list[tuple[float, int]](), 0.0
     for pause_s, desired in steps:
         now += pause_s
         recommended.append((now, desired))
         expected = max(replicas for time, replicas in recommended if time >= now - 100)
-        assert known.highest(desired, now).replicas == expected
+        assert recommendations.highest(desired, now).replicas == expected

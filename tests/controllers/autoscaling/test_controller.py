@@ -1,4 +1,4 @@
-"""Autoscalers on a virtual clock, with figures that the test makes up."""
+"""Autoscalers on a virtual clock, with metrics that the test sets."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from sampan.api.types.apps_v1 import Deployment, ReplicaSet, StatefulSet
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
 from sampan.api.types.core_v1 import Event, Pod
 from sampan.machinery.client import Selection
-from tests.controllers.autoscaling.pod_metrics import Figures, pod
+from tests.controllers.autoscaling.pod_metrics import FakeMetrics, pod
 from tests.controllers.cluster import CONFIG, Cluster
 from tests.controllers.ownership.pod_cluster import pod_cluster
 
@@ -22,11 +22,11 @@ IN_DEFAULT = Selection(namespace="default")
 
 
 @dataclass(slots=True)
-class Scaled:
-    """A deployment that nobody makes pods for but the test."""
+class AutoscaledDeployment:
+    """A deployment whose pods the test creates, in place of the deployment controller."""
 
     cluster: Cluster
-    figures: Figures
+    metrics: FakeMetrics
     pods: list[str] = field(default_factory=list)
 
     async def create(self, replicas: int, **spec: Any) -> None:
@@ -43,7 +43,7 @@ class Scaled:
         await self.autoscale("web", **spec)
 
     async def autoscale(self, name: str, kind: str = "Deployment", wait_s: float = 15, **spec: Any) -> None:
-        """And wait for the first look."""
+        """Create an autoscaler and wait for its first sync."""
         value = {
             "metadata": {"name": name, "namespace": "default"},
             "spec": {
@@ -69,9 +69,9 @@ class Scaled:
         while len(self.pods) > count:
             await client.delete(self.pods.pop(), "default")
 
-    async def use(self, milli: int) -> None:
-        """Each pod uses so much of its 100."""
-        self.figures.use = dict.fromkeys(self.pods, milli)
+    async def set_usage(self, milli: int) -> None:
+        """Set the usage of each pod, of which 100 are requested, and wait for the next sync."""
+        self.metrics.pod_values = dict.fromkeys(self.pods, milli)
         await self.pass_s(15)
 
     async def replicas(self) -> int:
@@ -94,16 +94,16 @@ class Scaled:
 
 
 @asynccontextmanager
-async def scaled(*, figures: bool = True) -> AsyncIterator[Scaled]:
-    source = Figures()
-    async with pod_cluster() as c, c.running(HPA, config=replace(CONFIG, metrics=source if figures else None)):
-        yield Scaled(c, source)
+async def autoscaled(*, metrics: bool = True) -> AsyncIterator[AutoscaledDeployment]:
+    source = FakeMetrics()
+    async with pod_cluster() as c, c.running(HPA, config=replace(CONFIG, metrics=source if metrics else None)):
+        yield AutoscaledDeployment(c, source)
 
 
-async def test_more_load_more_replicas_less_load_fewer_after_the_window() -> None:
-    async with scaled() as c:
+async def test_replicas_rise_with_load_and_fall_after_the_stabilization_window() -> None:
+    async with autoscaled() as c:
         await c.create(2)
-        await c.use(100)
+        await c.set_usage(100)
         assert await c.replicas() == 4
         assert (await c.conditions())["AbleToScale"] == ("True", "SucceededRescale")
         status = (await c.hpa()).status
@@ -112,13 +112,13 @@ async def test_more_load_more_replicas_less_load_fewer_after_the_window() -> Non
         message = "New size: 4; reason: cpu resource utilization (percentage of request) above target"
         assert ("SuccessfulRescale", message) in await c.events()
         await c.set_pods(4)
-        await c.use(50)
+        await c.set_usage(50)
         assert await c.conditions() == {
             "AbleToScale": ("True", "ReadyForNewScale"),
             "ScalingActive": ("True", "ValidMetricFound"),
             "ScalingLimited": ("False", "DesiredWithinRange"),
         }
-        await c.use(10)
+        await c.set_usage(10)
         assert await c.replicas() == 4
         assert (await c.conditions())["AbleToScale"] == ("True", "ScaleDownStabilized")
         await c.pass_s(330)
@@ -126,18 +126,18 @@ async def test_more_load_more_replicas_less_load_fewer_after_the_window() -> Non
         assert ("SuccessfulRescale", "New size: 1; reason: All metrics below target") in await c.events()
 
 
-async def test_a_new_one_waits_for_its_turn() -> None:
-    async with scaled() as c:
+async def test_new_autoscaler_is_first_synced_after_the_sync_period() -> None:
+    async with autoscaled() as c:
         await c.autoscale("web", wait_s=14.9)
         assert await c.conditions() == {}
         await c.pass_s(0.1)
         assert await c.conditions() != {}
 
 
-async def test_the_status_tells_the_figures() -> None:
-    async with scaled() as c:
+async def test_status_shows_current_metrics() -> None:
+    async with autoscaled() as c:
         await c.create(2)
-        await c.use(52)
+        await c.set_usage(52)
         (metric,) = (await c.hpa()).status.currentMetrics or []
         assert metric.resource is not None
         assert (metric.resource.current.averageUtilization, metric.resource.current.averageValue) == (52, "52m")
@@ -155,22 +155,22 @@ async def test_the_status_tells_the_figures() -> None:
         (1, 2, "Current number of replicas below Spec.MinReplicas"),
     ],
 )
-async def test_the_bounds_hold_without_figures(replicas: int, expected: int, reason: str) -> None:
-    async with scaled() as c:
+async def test_min_and_max_replicas_are_enforced_without_metrics(replicas: int, expected: int, reason: str) -> None:
+    async with autoscaled() as c:
         await c.create(replicas, minReplicas=2)
         assert await c.replicas() == expected
         assert ("SuccessfulRescale", f"New size: {expected}; reason: {reason}") in await c.events()
 
 
-async def test_nothing_is_scaled_from_zero() -> None:
-    async with scaled() as c:
+async def test_zero_replicas_disable_scaling() -> None:
+    async with autoscaled() as c:
         await c.create(0)
         assert await c.replicas() == 0
         assert (await c.conditions())["ScalingActive"] == ("False", "ScalingDisabled")
 
 
-async def test_without_the_metrics_api_the_condition_says_so() -> None:
-    async with scaled(figures=False) as c:
+async def test_missing_metrics_api_sets_scaling_active_to_false() -> None:
+    async with autoscaled(metrics=False) as c:
         await c.create(2)
         active = next(condition for condition in (await c.hpa()).status.conditions if condition.type == "ScalingActive")
         assert (active.status, active.reason) == ("False", "FailedGetResourceMetric")
@@ -252,40 +252,40 @@ CUSTOM = {
         ),
     ],
 )
-async def test_each_kind_of_metric_says_what_it_lacks(kind: str, reason: str, why: str) -> None:
-    async with scaled(figures=False) as c:
+async def test_missing_metrics_api_is_reported_for_each_metric_type(kind: str, reason: str, why: str) -> None:
+    async with autoscaled(metrics=False) as c:
         await c.create(2, metrics=[CUSTOM[kind]])
         assert (await c.conditions())["ScalingActive"] == ("False", reason)
         assert (reason, why) in await c.events()
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("pods", 4), ("object", 6), ("external", 5), ("container", 4)])
-async def test_each_kind_of_metric_scales(kind: str, expected: int) -> None:
-    async with scaled() as c:
-        c.figures.value, c.figures.many = 30_000, [20_000, 25_000]
+async def test_each_metric_type_scales_the_target(kind: str, expected: int) -> None:
+    async with autoscaled() as c:
+        c.metrics.object_value, c.metrics.external_values = 30_000, [20_000, 25_000]
         await c.create(2, metrics=[CUSTOM[kind]], behavior={"scaleUp": {"stabilizationWindowSeconds": 0}})
-        await c.use(100 if kind == "container" else 20_000)
+        await c.set_usage(100 if kind == "container" else 20_000)
         assert await c.replicas() == expected
 
 
-async def test_the_metric_that_asks_for_most_wins_and_one_that_fails_stops_only_fewer() -> None:
-    async with scaled() as c:
+async def test_highest_metric_wins_and_failing_metric_blocks_only_scale_down() -> None:
+    async with autoscaled() as c:
         await c.create(4, metrics=[CPU, CUSTOM["external"]])
-        await c.use(10)
+        await c.set_usage(10)
         assert await c.replicas() == 4
         assert (await c.conditions())["ScalingActive"] == ("False", "FailedGetExternalMetric")
-        await c.use(75)
+        await c.set_usage(75)
         assert await c.replicas() == 6
-        c.figures.many = [90_000]
-        await c.use(75)
+        c.metrics.external_values = [90_000]
+        await c.set_usage(75)
         assert await c.replicas() == 9
 
 
-async def test_behaviors_slow_down() -> None:
+async def test_scale_up_policy_limits_the_rate() -> None:
     policy = {"type": "Pods", "value": 1, "periodSeconds": 60}
-    async with scaled() as c:
+    async with autoscaled() as c:
         await c.create(2, behavior={"scaleUp": {"policies": [policy]}})
-        await c.use(200)
+        await c.set_usage(200)
         assert await c.replicas() == 3
         assert (await c.conditions())["ScalingLimited"] == ("True", "ScaleUpLimit")
         await c.pass_s(30)
@@ -294,59 +294,59 @@ async def test_behaviors_slow_down() -> None:
         assert await c.replicas() == 4
 
 
-async def test_an_autoscalers_own_tolerance() -> None:
-    async with scaled() as c:
+async def test_tolerance_of_behavior_overrides_the_default() -> None:
+    async with autoscaled() as c:
         await c.create(10, maxReplicas=20, behavior={"scaleUp": {"tolerance": "0.5"}})
-        await c.use(70)
+        await c.set_usage(70)
         assert await c.replicas() == 10
-        await c.use(80)
+        await c.set_usage(80)
         assert await c.replicas() == 16
 
 
-async def test_a_target_that_there_is_not() -> None:
-    async with scaled() as c:
+async def test_missing_scale_target_is_reported() -> None:
+    async with autoscaled() as c:
         await c.autoscale("web")
         assert (await c.conditions())["AbleToScale"] == ("False", "FailedGetScale")
         assert ("FailedGetScale", 'deployments.apps "web" not found') in await c.events()
 
 
-async def test_a_kind_that_there_is_not() -> None:
-    async with scaled() as c:
+async def test_unknown_target_kind_is_reported() -> None:
+    async with autoscaled() as c:
         await c.autoscale("web", kind="Flock")
         assert ("FailedGetScale", 'no matches for kind "Flock" in group "apps"') in await c.events()
 
 
 @pytest.mark.parametrize("type", [ReplicaSet, StatefulSet])
-async def test_any_kind_that_can_be_scaled(type: type[Any]) -> None:
-    async with scaled() as c:
+async def test_replicasets_and_statefulsets_are_scaled(type: type[Any]) -> None:
+    async with autoscaled() as c:
         template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
         spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
         client = c.cluster.client.of(type)
         await client.create(codec.from_value({"metadata": {"name": "web", "namespace": "default"}, "spec": spec}, type))
         await c.set_pods(2)
         await c.autoscale("web", kind=type.__name__)
-        await c.use(100)
+        await c.set_usage(100)
         assert (await client.get("web", "default")).spec.replicas == 4
 
 
-async def test_pods_with_two_masters() -> None:
-    async with scaled() as c:
+async def test_pods_selected_by_two_autoscalers_are_ambiguous() -> None:
+    async with autoscaled() as c:
         await c.create(2)
         await c.autoscale("other")
-        await c.use(100)
+        await c.set_usage(100)
         assert (await c.conditions())["ScalingActive"] == ("False", "AmbiguousSelector")
         message = "pods by selector app=web are controlled by multiple HPAs: [{other default} {web default}]"
         assert ("AmbiguousSelector", message) in await c.events()
 
 
 async def test_the_second_run_writes_nothing() -> None:
-    source = Figures()
+    source = FakeMetrics()
     async with pod_cluster() as cluster:
         config = replace(CONFIG, metrics=source)
         async with cluster.running(HPA, config=config):
-            c = Scaled(cluster, source)
+            c = AutoscaledDeployment(cluster, source)
             await c.create(2)
-            await c.use(50)
+            await c.set_usage(50)
         before = await cluster.revision()
         async with cluster.running(HPA, config=config):
             await cluster.clock.advance(60)

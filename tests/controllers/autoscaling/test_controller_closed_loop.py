@@ -1,4 +1,4 @@
-"""An autoscaler, the controllers of a deployment and hollow nodes: replicas follow the load, and come to rest."""
+"""An autoscaler, the controllers of a deployment and hollow nodes: replicas follow the load and stabilize."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ IN_DEFAULT = Selection(namespace="default")
 
 
 class SharedLoad:
-    """A load, in thousandths of a core, that the pods that are ready share; a MetricsSource."""
+    """A MetricsSource whose load, in thousandths of a core, is shared by the running pods."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self.milli = cluster, 0
@@ -34,15 +34,15 @@ class SharedLoad:
         return {pod.metadata.name: PodMetric(self.milli // len(listed), now) for pod in listed}
 
     async def of_pods(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics:
-        raise MetricsUnavailable("not here")
+        raise MetricsUnavailable("not available in this test")
 
     async def of_object(
         self, metric: str, namespace: str, described: CrossVersionObjectReference, selector: Selector
     ) -> int:
-        raise MetricsUnavailable("not here")
+        raise MetricsUnavailable("not available in this test")
 
     async def external(self, metric: str, namespace: str, selector: Selector) -> Sequence[int]:
-        raise MetricsUnavailable("not here")
+        raise MetricsUnavailable("not available in this test")
 
 
 DEPLOYMENT: dict[str, Any] = {
@@ -75,7 +75,7 @@ async def replicas(c: Cluster) -> int:
     return (await c.client.of(Deployment).get("web", "default")).status.readyReplicas
 
 
-async def test_replicas_follow_the_load_and_come_to_rest() -> None:
+async def test_replicas_follow_the_load_and_stabilize() -> None:
     async with pod_cluster() as c:
         load = SharedLoad(c)
         config = replace(CONFIG, metrics=load)

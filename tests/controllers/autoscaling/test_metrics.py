@@ -1,4 +1,4 @@
-"""Figures as the metrics APIs tell them."""
+"""Clients of the resource, custom and external metrics APIs."""
 
 import asyncio
 import json
@@ -19,11 +19,11 @@ from sampan.machinery.client.transport import Events, Request, Response
 from sampan.machinery.clock import VirtualClock
 
 PODS = labels.parse("app=web")
-WHEN = "1970-01-01T00:01:40Z"
+TIMESTAMP = "1970-01-01T00:01:40Z"
 
 
 class FakeTransport:
-    """A transport that knows some paths."""
+    """A transport that serves the paths of `responses` and answers 404 for others."""
 
     def __init__(self, responses: Mapping[str, Any]) -> None:
         self._responses = responses
@@ -48,14 +48,14 @@ def source(responses: Mapping[str, Any]) -> tuple[ApiMetrics, FakeTransport]:
 
 
 def pod_metrics(name: str, *containers: dict[str, Any]) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "timestamp": WHEN, "window": "30s", "containers": list(containers)}
+    return {"metadata": {"name": name}, "timestamp": TIMESTAMP, "window": "30s", "containers": list(containers)}
 
 
 def container(name: str, **usage: str) -> dict[str, Any]:
     return {"name": name, "usage": usage}
 
 
-USE = {
+POD_METRICS = {
     "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods": {
         "items": [
             pod_metrics("a", container("c", cpu="100m", memory="1Ki"), container("d", cpu="1")),
@@ -66,8 +66,8 @@ USE = {
 }
 
 
-def test_what_pods_use() -> None:
-    metrics, transport = source(USE)
+def test_resource_metrics_of_pods() -> None:
+    metrics, transport = source(POD_METRICS)
     assert asyncio.run(metrics.resource("cpu", "default", PODS, "")) == {
         "a": PodMetric(1100, 100.0, 30.0),
         "b": PodMetric(1, 100.0, 30.0),
@@ -82,7 +82,7 @@ VERSIONS = {"versions": [{"version": "v1beta1"}, {"version": "v1beta2"}], "prefe
 
 
 def value(name: str, amount: str, **more: Any) -> dict[str, Any]:
-    return {"describedObject": {"name": name}, "value": amount, "timestamp": WHEN, **more}
+    return {"describedObject": {"name": name}, "value": amount, "timestamp": TIMESTAMP, **more}
 
 
 def test_custom_metrics_of_pods() -> None:
@@ -111,7 +111,7 @@ def test_custom_metrics_of_an_object() -> None:
     assert asyncio.run(metrics.of_object("hits", "default", described, labels.EVERYTHING)) == 7000
 
 
-def test_custom_metrics_of_the_namespace() -> None:
+def test_custom_metric_of_a_namespace_without_items_is_unavailable() -> None:
     metrics, _ = source({CUSTOM: VERSIONS, f"{CUSTOM}/v1beta2/namespaces/default/metrics/hits": {"items": []}})
     described = CrossVersionObjectReference(kind="Namespace", name="default", apiVersion="v1")
     with pytest.raises(MetricsUnavailable, match="no metrics returned from custom metrics API"):
@@ -125,7 +125,7 @@ def test_external_metrics() -> None:
     assert transport.requests[-1].query == [("labelSelector", "queue=fast")]
 
 
-def test_what_is_not_served() -> None:
+def test_unserved_metrics_apis_are_unavailable() -> None:
     metrics, _ = source({})
     with pytest.raises(MetricsUnavailable) as caught:
         asyncio.run(metrics.resource("cpu", "default", PODS, ""))

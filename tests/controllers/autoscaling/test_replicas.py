@@ -1,4 +1,4 @@
-"""How many replicas figures ask for; the decision against one that goes through the pods by hand."""
+"""How many replicas metrics call for, with a comparison against an oracle that counts pod by pod."""
 
 import math
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def situation(pods: Sequence[Pod], current: int | None = None, *, tolerance: flo
     )
 
 
-def use(**values: int) -> dict[str, PodMetric]:
+def usage_of(**values: int) -> dict[str, PodMetric]:
     return {name: PodMetric(value, timestamp=NOW) for name, value in values.items()}
 
 
@@ -49,22 +49,22 @@ def use(**values: int) -> dict[str, PodMetric]:
         ([300, 300], 100, 6, 300),
     ],
 )
-def test_utilization(values: list[int], target: int, expected: int, percent: int) -> None:
+def test_replicas_by_utilization(values: list[int], target: int, expected: int, percent: int) -> None:
     pods = [pod(f"p{number}") for number in range(len(values))]
     metrics = {f"p{number}": PodMetric(value, NOW) for number, value in enumerate(values)}
     estimate = by_utilization(situation(pods), metrics, target, "cpu", "")
     assert (estimate.replicas, estimate.utilization) == (expected, percent)
 
 
-def test_missing_pods_slow_a_change_down() -> None:
+def test_pods_without_metrics_dampen_scaling() -> None:
     pods = [pod("a"), pod("b"), pod("c")]
-    assert by_utilization(situation(pods), use(a=10, b=10), 50, "cpu", "").replicas == 3
-    assert by_utilization(situation(pods), use(a=100, b=100), 50, "cpu", "").replicas == 4
-    assert by_average(situation(pods), use(a=10_000, b=10_000), 40_000).replicas == 2
+    assert by_utilization(situation(pods), usage_of(a=10, b=10), 50, "cpu", "").replicas == 3
+    assert by_utilization(situation(pods), usage_of(a=100, b=100), 50, "cpu", "").replicas == 4
+    assert by_average(situation(pods), usage_of(a=10_000, b=10_000), 40_000).replicas == 2
 
 
 @pytest.mark.parametrize(
-    ("newcomer", "unready", "ignored"),
+    ("new_pod", "unready", "ignored"),
     [
         (pod("n", phase="Pending"), True, False),
         (pod("n", ready=False, started_s=60, changed_s=60), True, False),
@@ -74,23 +74,23 @@ def test_missing_pods_slow_a_change_down() -> None:
         (pod("n", ready=False, started_s=3600, changed_s=60), False, False),
         (pod("n", ready=True, started_s=60, changed_s=60), False, False),
         (pod("n", phase="Failed"), False, True),
-        (pod("n", leaving=True), False, True),
+        (pod("n", is_deleted=True), False, True),
     ],
     ids=[
         "pending",
-        "not ready in its first minutes",
-        "ready for less than its figures' window",
-        "without a word on its readiness",
+        "not ready within the initialization period",
+        "ready for less than the metric window",
+        "without Ready condition",
         "never ready",
-        "ready once",
-        "ready at once",
+        "no longer ready",
+        "ready since its start",
         "failed",
-        "leaving",
+        "deleted",
     ],
 )
-def test_who_counts(newcomer: Pod, unready: bool, ignored: bool) -> None:
+def test_pod_groups_by_phase_and_readiness(new_pod: Pod, unready: bool, ignored: bool) -> None:
     metrics = {"n": PodMetric(100, NOW, window_s=30)}
-    groups = grouped([newcomer], metrics, resource="cpu", warmup=Warmup(), now=NOW)
+    groups = grouped([new_pod], metrics, resource="cpu", warmup=Warmup(), now=NOW)
     assert (bool(groups.unready), bool(groups.ignored), groups.missing) == (unready, ignored, set())
     assert groups.ready == (not unready and not ignored)
 
@@ -98,34 +98,40 @@ def test_who_counts(newcomer: Pod, unready: bool, ignored: bool) -> None:
 @pytest.mark.parametrize(
     ("pods", "metrics", "message"),
     [
-        ([], use(a=1), "no pods returned by selector while calculating replica count"),
-        ([pod("a", phase="Pending")], use(a=1), "did not receive metrics for targeted pods (pods might be unready)"),
-        ([pod("a", request=None)], use(a=1), "missing request for cpu in container c of Pod a"),
-        ([pod("a")], use(b=1), "no metrics returned matched known pods"),
+        ([], usage_of(a=1), "no pods returned by selector while calculating replica count"),
+        (
+            [pod("a", phase="Pending")],
+            usage_of(a=1),
+            "did not receive metrics for targeted pods (pods might be unready)",
+        ),
+        ([pod("a", request=None)], usage_of(a=1), "missing request for cpu in container c of Pod a"),
+        ([pod("a")], usage_of(b=1), "no metrics returned matched known pods"),
     ],
 )
-def test_what_cannot_be_counted(pods: list[Pod], metrics: dict[str, PodMetric], message: str) -> None:
+def test_unusable_pods_or_metrics_make_metrics_unavailable(
+    pods: list[Pod], metrics: dict[str, PodMetric], message: str
+) -> None:
     with pytest.raises(MetricsUnavailable) as caught:
         by_utilization(situation(pods), metrics, 50, "cpu", "")
     assert str(caught.value) == message
 
 
-def test_a_container_that_there_is_not() -> None:
+def test_unknown_container_makes_metrics_unavailable() -> None:
     with pytest.raises(MetricsUnavailable, match="container x not found in Pod a"):
-        by_utilization(situation([pod("a")]), use(a=1), 50, "cpu", "x")
+        by_utilization(situation([pod("a")]), usage_of(a=1), 50, "cpu", "x")
 
 
 @pytest.mark.parametrize(
     ("usage", "target", "current", "expected"), [(10, 10, 2, 2), (25, 10, 2, 5), (3, 10, 2, 1), (25, 10, 0, 3)]
 )
-def test_one_value_for_all(usage: int, target: int, current: int, expected: int) -> None:
+def test_replicas_by_value(usage: int, target: int, current: int, expected: int) -> None:
     assert by_value(situation([pod("a"), pod("b")], current), usage, target).replicas == expected
 
 
 @pytest.mark.parametrize(
     ("usage", "target", "current", "expected", "average"), [(20, 10, 2, 2, 10), (55, 10, 2, 6, 28), (5, 10, 0, 1, 5)]
 )
-def test_one_value_shared_out(usage: int, target: int, current: int, expected: int, average: int) -> None:
+def test_replicas_by_value_per_pod(usage: int, target: int, current: int, expected: int, average: int) -> None:
     estimate = by_value_per_pod(situation([], current), usage, target)
     assert (estimate.replicas, estimate.average) == (expected, average)
 
@@ -149,7 +155,7 @@ def cluster_of(states: States) -> tuple[list[Pod], dict[str, PodMetric]]:
 
 
 def oracle(states: States, current: int, target: int, tolerance: float) -> int | None:
-    """A percentage of requests of 100 each, counted pod by pod."""
+    """The replicas for a target percentage of requests of 100 each, counted pod by pod."""
     plain = [value for kind, value in states if kind == "plain"]
     if not plain:
         return None
@@ -170,29 +176,29 @@ def oracle(states: States, current: int, target: int, tolerance: float) -> int |
         values += [max(100, target)] * missing
     if ratio > 1:
         values += [0] * (missing + unready)
-    again = ratio_of(values)
-    if is_near(again) or (ratio < 1 < again) or (again < 1 < ratio):
+    adjusted_ratio = ratio_of(values)
+    if is_near(adjusted_ratio) or (ratio < 1 < adjusted_ratio) or (adjusted_ratio < 1 < ratio):
         return current
-    expected = math.ceil(again * len(values))
-    if (again < 1 and expected > current) or (again > 1 and expected < current):
+    expected = math.ceil(adjusted_ratio * len(values))
+    if (adjusted_ratio < 1 and expected > current) or (adjusted_ratio > 1 and expected < current):
         return current
     return expected
 
 
 @given(states, st.integers(1, 20), st.integers(1, 150), st.sampled_from([0.0, 0.1, 0.5]))
-def test_the_decision_is_the_oracles(states: States, current: int, target: int, tolerance: float) -> None:
+def test_replicas_by_utilization_match_oracle(states: States, current: int, target: int, tolerance: float) -> None:
     pods, metrics = cluster_of(states)
     expected = oracle(states, current, target, tolerance)
-    situation_ = situation(pods, current, tolerance=tolerance)
+    current_situation = situation(pods, current, tolerance=tolerance)
     if expected is None:
         with pytest.raises(MetricsUnavailable):
-            by_utilization(situation_, metrics, target, "cpu", "")
+            by_utilization(current_situation, metrics, target, "cpu", "")
     else:
-        assert by_utilization(situation_, metrics, target, "cpu", "").replicas == expected
+        assert by_utilization(current_situation, metrics, target, "cpu", "").replicas == expected
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=8), st.integers(1, 5000))
-def test_more_use_never_asks_for_fewer(values: list[int], target: int) -> None:
+def test_higher_usage_never_lowers_replicas(values: list[int], target: int) -> None:
     pods = [pod(f"p{number}") for number in range(len(values))]
     metrics = {f"p{number}": PodMetric(value, NOW) for number, value in enumerate(values)}
     more = {name: PodMetric(metric.value * 2, NOW) for name, metric in metrics.items()}

@@ -49,7 +49,7 @@ class JobCluster:
         ]
 
     async def pods(self) -> Sequence[Pod]:
-        """Those that are not being deleted, oldest names first."""
+        """The pods without deletion timestamp, sorted by name."""
         pods = (await self.cluster.client.of(Pod).list(IN_DEFAULT)).items
         return sorted((pod for pod in pods if not pod.metadata.deletionTimestamp), key=lambda pod: pod.metadata.name)
 
@@ -70,7 +70,7 @@ class JobCluster:
         await self._set(pod, {"phase": phase, "containerStatuses": [container], "conditions": list(conditions)})
 
     async def remove(self, pod: Pod) -> None:
-        """What a kubelet does with a pod that was deleted and has stopped."""
+        """Delete the pod with grace period 0, as a kubelet does once its containers have stopped."""
         await self.cluster.client.of(Pod).delete(pod.metadata.name, "default", options=Delete(grace_period_s=0))
         await self.pass_s(0)
 

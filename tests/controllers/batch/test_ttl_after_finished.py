@@ -1,4 +1,4 @@
-"""Finished jobs go when their time to live has passed."""
+"""Finished jobs are deleted when `ttlSecondsAfterFinished` has passed."""
 
 import pytest
 
@@ -29,11 +29,11 @@ def finished(ttl: int | None, when: str | None, kind: str = "Complete") -> Job:
         (finished(0, "1970-01-01T00:00:00Z"), -100.0),
     ],
 )
-def test_how_long_a_job_stays(job: Job | None, expected: float | None) -> None:
+def test_remaining_ttl(job: Job | None, expected: float | None) -> None:
     assert left_s(job, 100.0) == expected
 
 
-def test_a_job_must_say_when_it_finished() -> None:
+def test_missing_finish_time_raises_unknown_finish() -> None:
     with pytest.raises(UnknownFinish):
         left_s(finished(0, None), 100.0)
 
@@ -43,7 +43,7 @@ async def names(c: JobCluster) -> list[str]:
     return names_of([job for job in jobs if job.metadata.deletionTimestamp is None])
 
 
-async def test_jobs_go_when_it_is_time() -> None:
+async def test_finished_jobs_are_deleted_after_their_ttl() -> None:
     async with job_cluster(JOB, TTL) as c:
         await c.create("soon", completions=0, parallelism=0, ttlSecondsAfterFinished=60)
         await c.create("never", completions=0, parallelism=0)
@@ -62,7 +62,7 @@ async def test_the_second_run_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
-async def test_a_wall_clock_that_is_set_moves_the_end_with_it(jump_s: int) -> None:
+async def test_ttl_expires_at_the_same_wall_clock_time_after_a_clock_jump(jump_s: int) -> None:
     async with job_cluster(JOB, TTL) as c:
         await c.create("done", completions=0, parallelism=0, ttlSecondsAfterFinished=7200)
         clock = c.cluster.clock

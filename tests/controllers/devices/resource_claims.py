@@ -16,7 +16,7 @@ ALLOCATION: dict[str, Any] = {
 }
 
 
-def claiming(name: str = "p", *, node: str = "", claim: str = "", template: str = "") -> Pod:
+def pod_with_claim(name: str = "p", *, node: str = "", claim: str = "", template: str = "") -> Pod:
     fields = {"resourceClaimName": claim} if claim else {"resourceClaimTemplateName": template or "t"}
     spec: dict[str, Any] = {
         "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
@@ -38,7 +38,7 @@ def claim(name: str = "c") -> ResourceClaim:
     )
 
 
-class Stage:
+class ClaimCluster:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.pods, self.claims = cluster.client.of(Pod), cluster.client.of(ResourceClaim)
@@ -47,7 +47,7 @@ class Stage:
         await self.cluster.clock.advance(1)
 
     async def allocate(self, name: str, *pods: Pod, results: list[Any] | None = None) -> None:
-        """As the scheduler does it."""
+        """Allocate the claim and reserve it for the pods, as the scheduler does."""
         await self.claims.patch(name, {"metadata": {"finalizers": [FINALIZER]}}, "default")
         claim = await self.claims.get(name, "default")
         consumers = [{"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid} for pod in pods]

@@ -1,4 +1,4 @@
-"""Which claims a pod uses, and how those are made that it has from templates."""
+"""Names of the resource claims of a pod, and creation of claims from templates."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ BY_TEMPLATE = PodResourceClaim(name="b", resourceClaimTemplateName="t")
 
 
 @pytest.mark.parametrize(
-    ("expected", "status", "name"),
+    ("pod_claim", "status", "name"),
     [
         (BY_NAME, {}, "mine"),
         (BY_TEMPLATE, {}, ""),
@@ -29,16 +29,18 @@ BY_TEMPLATE = PodResourceClaim(name="b", resourceClaimTemplateName="t")
         (BY_TEMPLATE, {"resourceClaimStatuses": [{"name": "b"}]}, None),
     ],
 )
-def test_names(expected: PodResourceClaim, status: dict[str, Any], name: str | None) -> None:
-    assert pod_claims.claim_name(pod(status), expected) == name
+def test_claim_name_by_reference_or_template(
+    pod_claim: PodResourceClaim, status: dict[str, Any], name: str | None
+) -> None:
+    assert pod_claims.claim_name(pod(status), pod_claim) == name
 
 
-def test_the_claim_of_extended_resources_counts() -> None:
+def test_claim_names_include_the_extended_resource_claim() -> None:
     status = {"extendedResourceClaimStatus": {"resourceClaimName": "x", "requestMappings": []}}
     assert pod_claims.claim_names(pod(status)) == ["x"]
 
 
-def test_made_from_a_template() -> None:
+def test_claim_is_built_from_a_template() -> None:
     spec = {"metadata": {"labels": {"l": "1"}, "annotations": {"n": "2"}}, "spec": {"devices": {}}}
     template = codec.from_value({"metadata": {"name": "t"}, "spec": spec}, ResourceClaimTemplate)
     claim = pod_claims.claim_from(template, pod(), BY_TEMPLATE)
@@ -56,7 +58,7 @@ def test_made_from_a_template() -> None:
     assert is_controlled_by(claim, pod())
 
 
-def test_long_names_keep_a_part_of_both() -> None:
+def test_long_pod_and_claim_names_are_truncated_in_proportion() -> None:
     base = pod_claims.base_name("p" * 60, "c" * 20)
     assert base == "p" * (60 * 57 // 82) + "-" + "c" * (20 * 57 // 82)
     assert len(base) <= 57
@@ -72,13 +74,15 @@ def test_long_names_keep_a_part_of_both() -> None:
         ("Failed", "n", None, True),
     ],
 )
-def test_done(phase: str, node: str, deleted: str | None, is_done: bool) -> None:
+def test_pod_is_done_when_finished_or_deleted_before_binding(
+    phase: str, node: str, deleted: str | None, is_done: bool
+) -> None:
     new_pod = pod({"phase": phase}, nodeName=node)
     new_pod.metadata.deletionTimestamp = deleted
     assert pod_claims.is_done(new_pod) == is_done
 
 
-def test_a_full_claim_takes_no_more() -> None:
+def test_claim_with_256_consumers_takes_no_reservation() -> None:
     consumers = [{"resource": "pods", "name": str(at), "uid": str(at)} for at in range(256)]
     value = {"metadata": {"name": "c"}, "status": {"allocation": {}, "reservedFor": consumers}}
     claim = codec.from_value(value, ResourceClaim)

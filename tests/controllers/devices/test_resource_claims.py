@@ -1,4 +1,4 @@
-"""Claims come from templates, are reserved, given free and removed."""
+"""Resource claims are created from templates, reserved for pods, deallocated and deleted."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,7 +9,7 @@ from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from sampan.machinery import errors
 from sampan.machinery.client import Delete
 from tests.controllers.cluster import names_of, second_run_writes_nothing
-from tests.controllers.devices.resource_claims import Stage, claim, claiming, template
+from tests.controllers.devices.resource_claims import ClaimCluster, claim, pod_with_claim, template
 from tests.controllers.ownership.pod_cluster import pod_cluster
 
 CONTROLLER = "resourceclaim-controller"
@@ -17,16 +17,16 @@ NOW = Delete(grace_period_s=0)
 
 
 @asynccontextmanager
-async def stage() -> AsyncIterator[Stage]:
+async def claim_cluster() -> AsyncIterator[ClaimCluster]:
     async with pod_cluster() as c, c.running(CONTROLLER):
-        yield Stage(c)
+        yield ClaimCluster(c)
 
 
 async def test_a_claim_is_created_and_named_in_the_pod_status() -> None:
     async with pod_cluster() as c:
         async with c.running(CONTROLLER):
             await c.client.of(ResourceClaimTemplate).create(template())
-            pod = await c.client.of(Pod).create(claiming())
+            pod = await c.client.of(Pod).create(pod_with_claim())
             await c.clock.advance(1)
             (claim,) = (await c.client.of(ResourceClaim).list()).items
             assert claim.metadata.name.startswith("p-gpu-")
@@ -36,10 +36,10 @@ async def test_a_claim_is_created_and_named_in_the_pod_status() -> None:
         await second_run_writes_nothing(c, CONTROLLER)
 
 
-async def test_a_claim_that_somebody_deletes_is_made_again() -> None:
-    async with stage() as s:
+async def test_deleted_claim_of_a_pod_is_recreated() -> None:
+    async with claim_cluster() as s:
         await s.cluster.client.of(ResourceClaimTemplate).create(template())
-        await s.pods.create(claiming())
+        await s.pods.create(pod_with_claim())
         await s.settle()
         (first,) = names_of((await s.claims.list()).items)
         await s.claims.delete(first, "default")
@@ -50,26 +50,26 @@ async def test_a_claim_that_somebody_deletes_is_made_again() -> None:
         assert claim_status.resourceClaimName == second
 
 
-async def test_a_template_that_comes_late() -> None:
-    async with stage() as s:
-        await s.pods.create(claiming())
+async def test_claim_is_created_once_the_missing_template_exists() -> None:
+    async with claim_cluster() as s:
+        await s.pods.create(pod_with_claim())
         await s.settle()
         events = (await s.cluster.client.of(Event).list()).items
         assert {(event.reason, event.source.component) for event in events} == {
             ("FailedResourceClaimCreation", "resource_claim")
         }
-        why = 'resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
-        assert events[0].message == f"PodResourceClaim gpu: {why}"
+        error = 'resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
+        assert events[0].message == f"PodResourceClaim gpu: {error}"
         await s.cluster.client.of(ResourceClaimTemplate).create(template())
         await s.settle()
         assert len((await s.claims.list()).items) == 1
 
 
-async def test_the_last_pod_gives_a_claim_free() -> None:
-    async with stage() as s:
+async def test_claim_is_deallocated_when_its_last_consumer_is_gone() -> None:
+    async with claim_cluster() as s:
         await s.claims.create(claim())
-        first = await s.pods.create(claiming("one", claim="c", node="n"))
-        second = await s.pods.create(claiming("two", claim="c", node="n"))
+        first = await s.pods.create(pod_with_claim("one", claim="c", node="n"))
+        second = await s.pods.create(pod_with_claim("two", claim="c", node="n"))
         await s.allocate("c", first, second)
         assert len((await s.get("c")).status.reservedFor) == 2
         await s.finish("one")
@@ -78,25 +78,29 @@ async def test_the_last_pod_gives_a_claim_free() -> None:
         assert left.status.allocation is not None
         await s.pods.delete("two", "default", options=NOW)
         await s.settle()
-        free = await s.get("c")
-        assert (free.status.reservedFor, free.status.allocation, free.metadata.finalizers) == ([], None, [])
+        deallocated = await s.get("c")
+        assert (deallocated.status.reservedFor, deallocated.status.allocation, deallocated.metadata.finalizers) == (
+            [],
+            None,
+            [],
+        )
 
 
-async def test_a_pod_that_was_put_on_a_node_is_reserved_for() -> None:
-    async with stage() as s:
+async def test_claim_is_reserved_for_a_pod_created_with_node_name() -> None:
+    async with claim_cluster() as s:
         await s.claims.create(claim())
-        other = await s.pods.create(claiming("other", claim="c", node="n"))
+        other = await s.pods.create(pod_with_claim("other", claim="c", node="n"))
         await s.allocate("c", other)
-        pod = await s.pods.create(claiming("p", claim="c", node="n"))
+        pod = await s.pods.create(pod_with_claim("p", claim="c", node="n"))
         await s.settle()
         consumers = (await s.get("c")).status.reservedFor
         assert [consumer.uid for consumer in consumers] == [other.metadata.uid, pod.metadata.uid]
 
 
-async def test_the_claim_of_a_pod_that_is_done_goes() -> None:
-    async with stage() as s:
+async def test_generated_claim_of_a_finished_pod_is_deleted() -> None:
+    async with claim_cluster() as s:
         await s.cluster.client.of(ResourceClaimTemplate).create(template())
-        pod = await s.pods.create(claiming(node="n"))
+        pod = await s.pods.create(pod_with_claim(node="n"))
         await s.settle()
         (name,) = names_of((await s.claims.list()).items)
         await s.allocate(name, pod)
@@ -104,21 +108,21 @@ async def test_the_claim_of_a_pod_that_is_done_goes() -> None:
         assert (await s.claims.list()).items == []
 
 
-async def test_a_reservation_for_a_pod_that_nobody_knows_is_taken_back() -> None:
+async def test_reservation_for_an_unknown_pod_is_removed() -> None:
     async with pod_cluster() as c:
-        s = Stage(c)
+        s = ClaimCluster(c)
         await s.claims.create(claim())
-        stranger = codec.from_value({"metadata": {"name": "gone", "uid": "x"}}, Pod)
-        await s.allocate("c", stranger)
+        unknown_pod = codec.from_value({"metadata": {"name": "gone", "uid": "x"}}, Pod)
+        await s.allocate("c", unknown_pod)
         async with c.running(CONTROLLER):
             await s.settle()
             assert (await s.get("c")).status.reservedFor == []
 
 
-async def test_a_deleted_claim_goes_when_it_is_free() -> None:
-    async with stage() as s:
+async def test_deleted_claim_is_removed_once_deallocated() -> None:
+    async with claim_cluster() as s:
         await s.claims.create(claim())
-        pod = await s.pods.create(claiming(claim="c", node="n"))
+        pod = await s.pods.create(pod_with_claim(claim="c", node="n"))
         await s.allocate("c", pod)
         await s.claims.delete("c", "default")
         await s.settle()
@@ -129,4 +133,4 @@ async def test_a_deleted_claim_goes_when_it_is_free() -> None:
             await s.get("c")
         except errors.NotFound:
             return
-        raise AssertionError("it is still there")
+        raise AssertionError("claim c still exists")

@@ -1,4 +1,4 @@
-"""Pods leave devices that are tainted, at once, later, or not at all."""
+"""Eviction of pods whose devices are tainted: immediately, after tolerationSeconds, or never."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from sampan.api.types.core_v1 import Event, Pod
 from sampan.api.types.resource_v1 import Device, DeviceRequestAllocationResult, ResourceSlice
 from sampan.controllers.devices.taint_eviction import device_of, leaves_at
 from tests.controllers.cluster import Cluster
-from tests.controllers.devices.resource_claims import ALLOCATION, Stage, claim, claiming
+from tests.controllers.devices.resource_claims import ALLOCATION, ClaimCluster, claim, pod_with_claim
 from tests.controllers.ownership.pod_cluster import pod_cluster
 
 CONTROLLER = "device-taint-eviction-controller"
-BEGAN, BEGAN_S = "2026-01-01T00:00:00Z", 1_767_225_600.0
-TAINT = {"key": "broken", "value": "yes", "effect": "NoExecute", "timeAdded": BEGAN}
+TAINTED_AT, TAINTED_AT_S = "2026-01-01T00:00:00Z", 1_767_225_600.0
+TAINT = {"key": "broken", "value": "yes", "effect": "NoExecute", "timeAdded": TAINTED_AT}
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,12 @@ TAINT = {"key": "broken", "value": "yes", "effect": "NoExecute", "timeAdded": BE
         ({}, [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds} for seconds in (9, 7)], 7),
     ],
 )
-def test_when(taint: dict[str, Any], tolerations: list[Any], after_s: float | None) -> None:
+def test_eviction_time_by_taint_and_tolerations(
+    taint: dict[str, Any], tolerations: list[Any], after_s: float | None
+) -> None:
     device = codec.from_value({"name": "0", "taints": [{**TAINT, **taint}]}, Device)
     allocated = codec.from_value({"device": "0", "tolerations": tolerations}, DeviceRequestAllocationResult)
-    assert leaves_at(device, allocated) == (None if after_s is None else BEGAN_S + after_s)
+    assert leaves_at(device, allocated) == (None if after_s is None else TAINTED_AT_S + after_s)
 
 
 def slice(name: str = "s", generation: int = 1, taints: list[Any] | None = None) -> ResourceSlice:
@@ -44,17 +46,17 @@ def slice(name: str = "s", generation: int = 1, taints: list[Any] | None = None)
     return codec.from_value({"metadata": {"name": name}, "spec": spec}, ResourceSlice)
 
 
-def test_old_generations_do_not_count() -> None:
+def test_devices_of_old_pool_generations_are_ignored() -> None:
     device = device_of([slice("old", 1, [TAINT]), slice("new", 2)], "0")
     assert device is not None
     assert device.taints == []
     assert device_of([slice()], "1") is None
 
 
-async def started(c: Cluster, *tolerations: dict[str, Any]) -> Stage:
-    s = Stage(c)
+async def pod_on_device(c: Cluster, *tolerations: dict[str, Any]) -> ClaimCluster:
+    s = ClaimCluster(c)
     await s.claims.create(claim())
-    pod = await s.pods.create(claiming(claim="c", node="n"))
+    pod = await s.pods.create(pod_with_claim(claim="c", node="n"))
     (result,) = ALLOCATION["devices"]["results"]
     await s.allocate("c", pod, results=[{**result, "tolerations": list(tolerations)}])
     await c.client.of(ResourceSlice).create(slice())
@@ -62,7 +64,7 @@ async def started(c: Cluster, *tolerations: dict[str, Any]) -> Stage:
     return s
 
 
-async def taint(s: Stage, *taints: dict[str, Any]) -> None:
+async def taint(s: ClaimCluster, *taints: dict[str, Any]) -> None:
     slices = s.cluster.client.of(ResourceSlice)
     resource_slice = await slices.get("s")
     changed = slice(taints=list(taints))
@@ -71,14 +73,14 @@ async def taint(s: Stage, *taints: dict[str, Any]) -> None:
     await s.settle()
 
 
-async def event_messages(s: Stage) -> list[str]:
+async def event_messages(s: ClaimCluster) -> list[str]:
     events = (await s.cluster.client.of(Event).list()).items
     return [event.message for event in events if event.reason == "DeviceTaintManagerEviction"]
 
 
-async def test_a_pod_goes_at_once() -> None:
+async def test_pod_without_toleration_is_evicted_immediately() -> None:
     async with pod_cluster() as c, c.running(CONTROLLER):
-        s = await started(c)
+        s = await pod_on_device(c)
         assert (await s.pods.get("p", "default")).metadata.deletionTimestamp is None
         await taint(s, TAINT)
         pod: Pod = await s.pods.get("p", "default")
@@ -88,9 +90,9 @@ async def test_a_pod_goes_at_once() -> None:
         assert await event_messages(s) == ["Marking for deletion"]
 
 
-async def test_a_pod_that_is_given_time_and_reprieved() -> None:
+async def test_delayed_eviction_is_cancelled_when_the_taint_is_removed() -> None:
     async with pod_cluster() as c, c.running(CONTROLLER):
-        s = await started(c, {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+        s = await pod_on_device(c, {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
         await taint(s, TAINT)
         await c.clock.advance(200)
         assert await event_messages(s) == []

@@ -43,7 +43,7 @@ async def is_gone(objects: ResourceClient[Any], name: str, namespace: str = "def
     return False
 
 
-async def left(c: Cluster, namespace: str = "default") -> Sequence[str]:
+async def remaining(c: Cluster, namespace: str = "default") -> Sequence[str]:
     return names_of((await c.client.of(ConfigMap).list(Selection(namespace=namespace))).items)
 
 
@@ -51,7 +51,7 @@ def graph_of(manager: Any) -> Any:
     return manager.runners[0].controller.graph
 
 
-async def test_dependents_go_after_their_owner_and_theirs_too() -> None:
+async def test_background_deletion_deletes_dependents_transitively() -> None:
     async with cluster() as c, c.running(NAME) as manager:
         maps = c.client.of(ConfigMap)
         a = await maps.create(config_map("a"))
@@ -59,14 +59,14 @@ async def test_dependents_go_after_their_owner_and_theirs_too() -> None:
         await maps.create(config_map("c", owner_of(b)))
         await maps.create(config_map("other"))
         await c.clock.settle()
-        assert await left(c) == ["a", "b", "c", "other"]
+        assert await remaining(c) == ["a", "b", "c", "other"]
         await maps.delete("a", "default", options=BACKGROUND)
         await c.clock.settle()
-        assert await left(c) == ["other"]
+        assert await remaining(c) == ["other"]
         assert graph_of(manager).size() == 0
 
 
-async def test_objects_without_owners_are_not_remembered() -> None:
+async def test_objects_without_owners_are_not_kept_in_the_graph() -> None:
     async with cluster() as c, c.running(NAME) as manager:
         maps = c.client.of(ConfigMap)
         for at in range(20):
@@ -78,7 +78,7 @@ async def test_objects_without_owners_are_not_remembered() -> None:
         assert graph_of(manager).size() == empty + 2
 
 
-async def test_an_owner_waits_for_those_that_block_it_and_not_for_others() -> None:
+async def test_foreground_deletion_waits_only_for_blocking_dependents() -> None:
     async with cluster() as c, c.running(NAME):
         maps = c.client.of(ConfigMap)
         a = await maps.create(config_map("a"))
@@ -92,24 +92,24 @@ async def test_an_owner_waits_for_those_that_block_it_and_not_for_others() -> No
             assert (await maps.get(name, "default")).metadata.deletionTimestamp is not None
         await maps.patch("held", {"metadata": {"finalizers": None}}, "default", type=PatchType.MERGE)
         await c.clock.settle()
-        assert await left(c) == ["free"]
+        assert await remaining(c) == ["free"]
 
 
-async def test_a_dependent_that_no_longer_blocks_lets_its_owner_go() -> None:
+async def test_owner_is_deleted_once_its_dependent_no_longer_blocks() -> None:
     async with cluster() as c, c.running(NAME):
         maps = c.client.of(ConfigMap)
         a = await maps.create(config_map("a"))
         await maps.create(config_map("held", owner_of(a, blockOwnerDeletion=True), finalizers=[HOLD]))
         await maps.delete("a", "default", options=FOREGROUND)
         await c.clock.settle()
-        assert await left(c) == ["a", "held"]
+        assert await remaining(c) == ["a", "held"]
         refs = {"metadata": {"ownerReferences": [{"uid": a.metadata.uid, "blockOwnerDeletion": False}]}}
         await maps.patch("held", refs, "default")
         await c.clock.settle()
-        assert await left(c) == ["held"]
+        assert await remaining(c) == ["held"]
 
 
-async def test_a_chain_goes_from_its_end_in_the_foreground() -> None:
+async def test_foreground_deletion_of_a_chain_ends_with_the_first_owner() -> None:
     async with cluster() as c, c.running(NAME):
         maps = c.client.of(ConfigMap)
         a = await maps.create(config_map("a"))
@@ -122,10 +122,10 @@ async def test_a_chain_goes_from_its_end_in_the_foreground() -> None:
             assert (await maps.get(name, "default")).metadata.finalizers == ["foregroundDeletion"]
         await maps.patch("c", {"metadata": {"finalizers": None}}, "default", type=PatchType.MERGE)
         await c.clock.settle()
-        assert await left(c) == []
+        assert await remaining(c) == []
 
 
-async def test_a_circle_does_not_wait_for_itself() -> None:
+async def test_foreground_deletion_of_an_ownership_cycle_completes() -> None:
     async with cluster() as c, c.running(NAME):
         maps = c.client.of(ConfigMap)
         owners = {name: await maps.create(config_map(name)) for name in "abc"}
@@ -136,10 +136,10 @@ async def test_a_circle_does_not_wait_for_itself() -> None:
         await c.clock.settle()
         await maps.delete("a", "default", options=FOREGROUND)
         await c.clock.advance(5)
-        assert await left(c) == []
+        assert await remaining(c) == []
 
 
-async def test_orphans_stay_without_their_owner() -> None:
+async def test_orphan_deletion_keeps_dependents_and_removes_owner_references() -> None:
     async with cluster() as c:
         maps = c.client.of(ConfigMap)
         async with c.running(NAME):
@@ -150,14 +150,14 @@ async def test_orphans_stay_without_their_owner() -> None:
             await c.clock.settle()
             await maps.delete("a", "default", options=ORPHAN)
             await c.clock.settle()
-            assert len(await left(c)) == 31
+            assert len(await remaining(c)) == 31
             for kept in (await maps.list(Selection(namespace="default"))).items:
                 owners = [ref.name for ref in kept.metadata.ownerReferences]
                 assert owners == ([] if kept.metadata.name == "b" else ["b"])
         await second_run_writes_nothing(c, NAME)
 
 
-async def test_one_owner_of_two_is_struck_off() -> None:
+async def test_reference_to_a_deleted_owner_is_removed_while_another_owner_exists() -> None:
     async with cluster() as c, c.running(NAME):
         maps = c.client.of(ConfigMap)
         a = await maps.create(config_map("a"))
@@ -166,12 +166,12 @@ async def test_one_owner_of_two_is_struck_off() -> None:
         await c.clock.settle()
         await maps.delete("b", "default", options=FOREGROUND)
         await c.clock.settle()
-        assert await left(c) == ["a", "both"]
+        assert await remaining(c) == ["a", "both"]
         assert (await maps.get("both", "default")).metadata.ownerReferences == [owner_of(a)]
 
 
-@pytest.mark.parametrize("is_other", [False, True], ids=["no such name", "another of that name"])
-async def test_what_names_an_owner_that_is_absent_goes(is_other: bool) -> None:
+@pytest.mark.parametrize("is_other", [False, True], ids=["no object of that name", "object with another uid"])
+async def test_object_with_absent_owner_is_deleted(is_other: bool) -> None:
     async with cluster() as c:
         maps = c.client.of(ConfigMap)
         if is_other:
@@ -179,18 +179,18 @@ async def test_what_names_an_owner_that_is_absent_goes(is_other: bool) -> None:
         ref = OwnerReference(apiVersion="v1", kind="ConfigMap", name="a", uid="0-0")
         await maps.create(config_map("b", ref))
         async with c.running(NAME) as manager:
-            assert await left(c) == (["a"] if is_other else [])
+            assert await remaining(c) == (["a"] if is_other else [])
             assert graph_of(manager).size() == 0
 
 
-async def test_an_owner_in_another_namespace_does_not_count_and_is_reported() -> None:
+async def test_owner_in_another_namespace_is_absent_and_reported() -> None:
     async with cluster() as c, c.running(NAME):
         maps = c.client.of(ConfigMap)
         await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="n")))
         a = await maps.create(config_map("a", namespace="n"))
         b = await maps.create(config_map("b", owner_of(a)))
         await c.clock.settle()
-        assert await left(c) == []
+        assert await remaining(c) == []
         (event,) = (await c.client.of(Event).list(Selection(namespace="default"))).items
         assert (event.type, event.reason, event.involvedObject.uid) == (
             "Warning",
@@ -202,7 +202,7 @@ async def test_an_owner_in_another_namespace_does_not_count_and_is_reported() ->
         assert event.source.component == NAME
 
 
-async def test_an_object_without_a_namespace_stays_though_its_owner_has_one() -> None:
+async def test_cluster_scoped_object_with_namespaced_owner_is_kept_and_reported() -> None:
     async with cluster() as c, c.running(NAME):
         maps, volumes = c.client.of(ConfigMap), c.client.of(PersistentVolume)
         a = await maps.create(config_map("a"))
@@ -217,27 +217,27 @@ async def test_an_object_without_a_namespace_stays_though_its_owner_has_one() ->
         assert [event.reason for event in events] == ["OwnerRefInvalidNamespace"]
 
 
-async def test_an_owner_without_a_namespace_owns_in_all() -> None:
+async def test_cluster_scoped_owner_owns_namespaced_objects() -> None:
     async with cluster() as c, c.running(NAME):
         maps, volumes = c.client.of(ConfigMap), c.client.of(PersistentVolume)
         owner = await volumes.create(volume("v"))
         await maps.create(config_map("a", owner_of(owner)))
         await c.clock.settle()
-        assert await left(c) == ["a"]
+        assert await remaining(c) == ["a"]
         await volumes.patch("v", {"metadata": {"finalizers": None}}, type=PatchType.MERGE)
         await volumes.delete("v")
         await c.clock.settle()
-        assert await left(c) == []
+        assert await remaining(c) == []
 
 
-async def test_an_owner_of_a_kind_that_is_not_served_holds_its_dependents() -> None:
+async def test_dependents_of_an_unserved_kind_are_kept_until_it_is_served() -> None:
     async with cluster() as c, c.running(NAME):
         ref = OwnerReference(apiVersion="example.com/v1", kind="Boat", name="a", uid="0-0")
         await c.client.of(ConfigMap).create(config_map("b", ref))
         await c.clock.advance(3600)
-        assert await left(c) == ["b"]
+        assert await remaining(c) == ["b"]
         await serve_boats(c)
-        assert await left(c) == []
+        assert await remaining(c) == []
 
 
 def boats() -> CustomResourceDefinition:
@@ -281,7 +281,7 @@ def boat(name: str, *owners: OwnerReference) -> Unstructured:
     return Unstructured.from_value({"kind": "Boat", "apiVersion": "example.com/v1", "metadata": meta})
 
 
-async def test_custom_objects_own_and_are_owned_and_let_go() -> None:
+async def test_custom_resources_are_owners_and_dependents() -> None:
     async with cluster() as c, c.running(NAME):
         boats, maps = await serve_boats(c), c.client.of(ConfigMap)
         first = await boats.create(boat("first"))
@@ -291,14 +291,14 @@ async def test_custom_objects_own_and_are_owned_and_let_go() -> None:
         await c.clock.settle()
         await boats.delete("first", "default", options=ORPHAN)
         await c.clock.settle()
-        assert await left(c) == ["oar", "sail"]
+        assert await remaining(c) == ["oar", "sail"]
         assert (await boats.get("second", "default")).metadata.ownerReferences == []
         await boats.delete("second", "default")
         await c.clock.settle()
-        assert await left(c) == ["sail"]
+        assert await remaining(c) == ["sail"]
 
 
-async def test_what_is_no_longer_served_is_no_longer_followed() -> None:
+async def test_removed_custom_resource_is_no_longer_monitored() -> None:
     async with cluster() as c, c.running(NAME) as manager:
         monitored = manager.runners[0].controller._monitors.monitored  # type: ignore[attr-defined]
         await serve_boats(c)
@@ -309,7 +309,7 @@ async def test_what_is_no_longer_served_is_no_longer_followed() -> None:
         assert ("example.com", "boats") not in monitored
 
 
-async def test_started_late_it_finds_everything() -> None:
+async def test_collector_handles_deletions_made_before_its_start() -> None:
     async with cluster() as c:
         maps, secrets = c.client.of(ConfigMap), c.client.of(Secret)
         a = await maps.create(config_map("a"))
@@ -318,27 +318,27 @@ async def test_started_late_it_finds_everything() -> None:
             await secrets.create(secret)
         await maps.delete("a", "default", options=FOREGROUND)
         async with c.running(NAME):
-            assert await left(c) == []
+            assert await remaining(c) == []
             assert (await secrets.list(Selection(namespace="default"))).items == []
         await second_run_writes_nothing(c, NAME)
 
 
-async def test_many_dependents_are_gone_within_a_second() -> None:
+async def test_200_dependents_are_deleted_within_one_cpu_second() -> None:
     async with cluster() as c, c.running(NAME):
         maps = c.client.of(ConfigMap)
         a = await maps.create(config_map("a"))
         for at in range(200):
             await maps.create(config_map(f"m{at}", owner_of(a)))
         await c.clock.settle()
-        began = time.process_time()
+        cpu_start = time.process_time()
         await maps.delete("a", "default", options=BACKGROUND)
         await c.clock.settle()
-        took_s = time.process_time() - began
-        assert await left(c) == []
+        took_s = time.process_time() - cpu_start
+        assert await remaining(c) == []
         assert took_s < 1
 
 
-async def test_an_owner_that_cannot_be_watched_is_asked_for_now_and_then() -> None:
+async def test_owner_without_watch_verb_is_polled() -> None:
     async with cluster() as c:
         c.server.registry.scheme.add(replace(BOATS, verbs=("create", "delete", "get", "list")))
         boats = c.client.resource(BOATS)
@@ -346,7 +346,7 @@ async def test_an_owner_that_cannot_be_watched_is_asked_for_now_and_then() -> No
             owner = await boats.create(boat("first"))
             await c.client.of(ConfigMap).create(config_map("sail", owner_of(owner)))
             await c.clock.advance(1000)
-            assert await left(c) == ["sail"]
+            assert await remaining(c) == ["sail"]
             await boats.delete("first", "default")
             await c.clock.advance(301)
-            assert await left(c) == []
+            assert await remaining(c) == []

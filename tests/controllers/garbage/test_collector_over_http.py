@@ -1,4 +1,4 @@
-"""The garbage collector in a process of its own: over HTTP it reads the same little of every object."""
+"""The garbage collector with an HTTP client, which decodes the same few fields of every object."""
 
 import asyncio
 
@@ -48,7 +48,7 @@ async def _scenario(client: Client) -> None:
     assert (await maps.get("orphan", "default")).metadata.ownerReferences == []
 
 
-async def test_it_collects() -> None:
+async def test_foreground_and_orphan_deletion() -> None:
     async with (
         Cluster(components=("apiserver",), insecure=True) as cluster,
         HttpTransport(Access(server=cluster.insecure_url)) as transport,

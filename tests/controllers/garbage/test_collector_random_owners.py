@@ -34,7 +34,7 @@ class Chaos:
             await self._c.clock.settle()
 
     async def _make(self) -> None:
-        """Of owners that are there or were."""
+        """Create an object with up to three owners, each of which exists or existed."""
         self._serial += 1
         kind = self._dice.choice(KINDS)
         owners = self._dice.sample(self._created, min(len(self._created), self._dice.choice((0, 0, 1, 1, 2, 3))))
@@ -56,11 +56,11 @@ class Chaos:
             return
 
 
-async def all_is_well(c: Cluster) -> None:
-    """Nothing waits, and nobody names an owner that is not there."""
-    left = [obj for kind in KINDS for obj in (await c.client.of(kind).list()).items]
-    uids = {obj.metadata.uid for obj in left}
-    for obj in left:
+async def check_owner_references(c: Cluster) -> None:
+    """Check that no object is being deleted or has a finalizer, and that every owner reference has its owner."""
+    objects = [obj for kind in KINDS for obj in (await c.client.of(kind).list()).items]
+    uids = {obj.metadata.uid for obj in objects}
+    for obj in objects:
         assert obj.metadata.deletionTimestamp is None, obj.metadata.name
         assert obj.metadata.finalizers == []
         assert [ref.name for ref in obj.metadata.ownerReferences if ref.uid not in uids] == []
@@ -78,7 +78,7 @@ async def test_no_dependent_outlives_its_owners(seed: int) -> None:
                     await chaos.step()
         async with c.running(NAME) as manager:
             await c.clock.advance(60)
-            await all_is_well(c)
+            await check_owner_references(c)
             graph = manager.runners[0].controller.graph  # type: ignore[attr-defined]
             owned = [obj for kind in KINDS for obj in (await c.client.of(kind).list()).items]
             linked = {obj.metadata.uid for obj in owned if obj.metadata.ownerReferences}

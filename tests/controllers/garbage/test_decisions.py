@@ -1,4 +1,4 @@
-"""What becomes of an object whose owners are known."""
+"""Decisions of the garbage collector about an object whose owners are known."""
 
 from collections.abc import Sequence
 
@@ -33,21 +33,23 @@ def owned(refs: Sequence[OwnerRef], *finalizers: str) -> Owned:
     ("solid", "absent", "waiting", "dependents", "expected"),
     [
         pytest.param("", "", "", False, None, id="no owners"),
-        pytest.param("s", "", "", True, None, id="one that lives"),
-        pytest.param("s", "a", "", False, Release(["a"]), id="one lives, one is gone"),
-        pytest.param("s", "a", "w", False, Release(["a", "w"]), id="one lives, one is gone, one waits"),
-        pytest.param("", "a", "", True, Removal(Propagation.BACKGROUND), id="all gone"),
-        pytest.param("", "a", "w", False, Removal(Propagation.BACKGROUND), id="one waits for a leaf"),
-        pytest.param("", "", "w", True, Removal(Propagation.FOREGROUND), id="one waits for what has dependents"),
+        pytest.param("s", "", "", True, None, id="existing owner"),
+        pytest.param("s", "a", "", False, Release(["a"]), id="existing and absent owner"),
+        pytest.param("s", "a", "w", False, Release(["a", "w"]), id="existing, absent and waiting owner"),
+        pytest.param("", "a", "", True, Removal(Propagation.BACKGROUND), id="absent owner"),
+        pytest.param("", "a", "w", False, Removal(Propagation.BACKGROUND), id="absent and waiting owner"),
+        pytest.param("", "", "w", True, Removal(Propagation.FOREGROUND), id="waiting owner, with dependents"),
     ],
 )
-def test_decisions(solid: str, absent: str, waiting: str, dependents: bool, expected: GarbageDecision) -> None:
+def test_decision_by_state_of_owners(
+    solid: str, absent: str, waiting: str, dependents: bool, expected: GarbageDecision
+) -> None:
     owners = Owners([ref(u) for u in solid], [ref(u) for u in absent], [ref(u) for u in waiting])
     obj = owned([*owners.solid, *owners.absent, *owners.waiting])
     assert decide(obj, owners, has_dependents=dependents, dependent_waits=False) == expected
 
 
-def test_a_circle_is_broken() -> None:
+def test_object_in_an_ownership_cycle_is_unblocked() -> None:
     decision = decide(owned([ref("w")]), Owners(waiting=[ref("w")]), has_dependents=True, dependent_waits=True)
     assert decision == Removal(Propagation.FOREGROUND, unblocks=True)
 
@@ -60,12 +62,12 @@ def test_a_circle_is_broken() -> None:
         (("orphan", "foregroundDeletion"), Propagation.ORPHAN),
     ],
 )
-def test_finalizers_that_are_there_are_honoured(finalizers: tuple[str, ...], expected: Propagation) -> None:
+def test_existing_finalizers_decide_the_propagation_policy(finalizers: tuple[str, ...], expected: Propagation) -> None:
     obj = owned([ref("a")], *finalizers)
     assert decide(obj, Owners(absent=[ref("a")]), has_dependents=False, dependent_waits=False) == Removal(expected)
 
 
-def test_patches() -> None:
+def test_patches_of_owner_references_and_finalizers() -> None:
     assert remove_owners_patch("u", ["a", "b"]) == {
         "metadata": {
             "ownerReferences": [{"$patch": "delete", "uid": "a"}, {"$patch": "delete", "uid": "b"}],
@@ -86,7 +88,7 @@ def test_patches() -> None:
     assert without(owned([], "a"), "a") == {"metadata": {"resourceVersion": "7", "finalizers": None}}
 
 
-def test_only_ownership_is_read() -> None:
+def test_only_ownership_metadata_is_decoded() -> None:
     raw = b'{"kind":"X","metadata":{"name":"n","uid":"u","annotations":{"a":"b"},"managedFields":[{"x":1}],'
     raw += b'"ownerReferences":[{"uid":"o","name":"p","controller":true}]},"spec":{"deep":[1,{"a":2}]}}'
     owned = OWNERSHIP.decode(raw)

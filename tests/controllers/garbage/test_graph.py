@@ -1,4 +1,4 @@
-"""The graph against a plain model: whatever comes in whichever order, it knows who depends on whom and no more."""
+"""The ownership graph, compared with a plain model for any order of events."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ def ref(name: str, uid: str, kind: str = "ConfigMap", blocks: bool = True) -> Ow
     return OwnerRef("v1", kind, name, uid, blocks)
 
 
-class Looks:
+class VisitRecorder:
     def __init__(self) -> None:
         self.visited: list[GraphNode] = []
         self.graph = Graph(self.visited.append)
@@ -40,58 +40,58 @@ class Looks:
 A, B, C = (NamespacedName("n", name) for name in "abc")
 
 
-def test_an_owner_that_was_not_seen_is_asked_for_once() -> None:
-    looks = Looks()
-    looks.graph.put(looks.maps, B, owned("2", ref("a", "1")))
-    looks.graph.put(looks.maps, C, owned("3", ref("a", "1")))
-    assert looks.take_names() == ["a?"]
-    looks.graph.put(looks.maps, A, owned("1"))
-    assert looks.take_names() == []
-    looks.graph.remove(looks.maps, A)
-    assert sorted(looks.take_names()) == ["b", "c"]
+def test_unseen_owner_is_visited_once() -> None:
+    recorder = VisitRecorder()
+    recorder.graph.put(recorder.maps, B, owned("2", ref("a", "1")))
+    recorder.graph.put(recorder.maps, C, owned("3", ref("a", "1")))
+    assert recorder.take_names() == ["a?"]
+    recorder.graph.put(recorder.maps, A, owned("1"))
+    assert recorder.take_names() == []
+    recorder.graph.remove(recorder.maps, A)
+    assert sorted(recorder.take_names()) == ["b", "c"]
 
 
-def test_siblings_share_what_they_say_of_their_owner() -> None:
-    looks = Looks()
+def test_dependents_share_equal_owner_references() -> None:
+    recorder = VisitRecorder()
     for key, uid in ((B, "2"), (C, "3")):
-        looks.graph.put(looks.maps, key, owned(uid, ref("a", "1")))
-    assert looks.maps.present[B].owners is looks.maps.present[C].owners
+        recorder.graph.put(recorder.maps, key, owned(uid, ref("a", "1")))
+    assert recorder.maps.present[B].owners is recorder.maps.present[C].owners
 
 
-def test_another_of_the_same_name_is_not_the_owner() -> None:
-    looks = Looks()
-    looks.graph.put(looks.maps, B, owned("2", ref("a", "1")))
-    looks.take_names()
-    looks.graph.put(looks.maps, A, owned("9"))
-    assert looks.take_names() == ["a?"]
-    assert A not in looks.maps.present
-    looks.graph.remove_node(looks.maps.virtual[A]["1"])
-    assert looks.take_names() == ["b"]
+def test_object_with_same_name_and_other_uid_is_not_the_owner() -> None:
+    recorder = VisitRecorder()
+    recorder.graph.put(recorder.maps, B, owned("2", ref("a", "1")))
+    recorder.take_names()
+    recorder.graph.put(recorder.maps, A, owned("9"))
+    assert recorder.take_names() == ["a?"]
+    assert A not in recorder.maps.present
+    recorder.graph.remove_node(recorder.maps.virtual[A]["1"])
+    assert recorder.take_names() == ["b"]
 
 
-def test_an_owner_that_waits_is_looked_at_with_its_dependents_and_when_one_goes() -> None:
-    looks = Looks()
-    looks.graph.put(looks.maps, B, owned("2", ref("a", "1")))
-    looks.graph.put(looks.maps, A, owned("1"))
-    looks.take_names()
+def test_owner_in_foreground_deletion_is_visited_when_a_dependent_unblocks() -> None:
+    recorder = VisitRecorder()
+    recorder.graph.put(recorder.maps, B, owned("2", ref("a", "1")))
+    recorder.graph.put(recorder.maps, A, owned("1"))
+    recorder.take_names()
     waiting = owned("1", finalizers=("foregroundDeletion",), is_deleted=True)
-    looks.graph.put(looks.maps, A, waiting)
-    assert looks.take_names() == ["b", "a"]
-    looks.graph.put(looks.maps, A, waiting)
-    assert looks.take_names() == []
-    assert [node.key for node in looks.maps.present[A].blocking()] == [B]
-    looks.graph.put(looks.maps, B, owned("2", ref("a", "1", blocks=False)))
-    assert "a" in looks.take_names()
-    assert looks.maps.present[A].blocking() == []
+    recorder.graph.put(recorder.maps, A, waiting)
+    assert recorder.take_names() == ["b", "a"]
+    recorder.graph.put(recorder.maps, A, waiting)
+    assert recorder.take_names() == []
+    assert [node.key for node in recorder.maps.present[A].blocking()] == [B]
+    recorder.graph.put(recorder.maps, B, owned("2", ref("a", "1", blocks=False)))
+    assert "a" in recorder.take_names()
+    assert recorder.maps.present[A].blocking() == []
 
 
-def test_kinds_that_come_later() -> None:
-    looks = Looks()
-    looks.graph.set_kinds({})
-    looks.graph.put(looks.maps, B, owned("2", ref("a", "1")))
-    assert looks.take_names() == []
-    looks.graph.set_kinds(KINDS)
-    assert looks.take_names() == ["a?"]
+def test_owner_is_visited_once_its_kind_is_known() -> None:
+    recorder = VisitRecorder()
+    recorder.graph.set_kinds({})
+    recorder.graph.put(recorder.maps, B, owned("2", ref("a", "1")))
+    assert recorder.take_names() == []
+    recorder.graph.set_kinds(KINDS)
+    assert recorder.take_names() == ["a?"]
 
 
 NAMES = "abcd"
@@ -99,15 +99,15 @@ States = Mapping[str, tuple[str, tuple[str, ...]] | None]
 
 
 @given(st.data())
-def test_against_a_model(data: st.DataObject) -> None:
-    """Objects named a to d come, change owners, go and come again under new uids."""
-    looks, model, serial = Looks(), dict[str, tuple[str, tuple[OwnerRef, ...]]](), 0
+def test_dependents_match_a_model(data: st.DataObject) -> None:
+    """Objects named a to d are created, change owners, are deleted and are created again with new uids."""
+    recorder, model, serial = VisitRecorder(), dict[str, tuple[str, tuple[OwnerRef, ...]]](), 0
     uids: list[tuple[str, str]] = [("a", "x")]
     for _ in range(data.draw(st.integers(1, 25))):
         name = data.draw(st.sampled_from(NAMES))
         key = NamespacedName("n", name)
         if name in model and data.draw(st.booleans()):
-            looks.graph.remove(looks.maps, key)
+            recorder.graph.remove(recorder.maps, key)
             del model[name]
             continue
         if name not in model:
@@ -115,26 +115,26 @@ def test_against_a_model(data: st.DataObject) -> None:
             uids.append((name, str(serial)))
         uid = model[name][0] if name in model else str(serial)
         owners = tuple(ref(*picked) for picked in data.draw(st.lists(st.sampled_from(uids), max_size=2, unique=True)))
-        looks.graph.put(looks.maps, key, owned(uid, *owners))
+        recorder.graph.put(recorder.maps, key, owned(uid, *owners))
         model[name] = (uid, owners)
-        for node in [graph_node for graph_node in looks.visited if graph_node.is_virtual]:  # as the controller does
+        for node in [graph_node for graph_node in recorder.visited if graph_node.is_virtual]:  # as the controller does
             present = model.get(node.key.name)
             if present is not None and present[0] == node.uid:
-                looks.graph.put(looks.maps, node.key, owned(present[0], *present[1]))
+                recorder.graph.put(recorder.maps, node.key, owned(present[0], *present[1]))
             else:
-                looks.graph.remove_node(node)
-        looks.visited.clear()
-        _compare(looks, model)
+                recorder.graph.remove_node(node)
+        recorder.visited.clear()
+        _compare(recorder, model)
 
 
-def _compare(looks: Looks, model: Mapping[str, tuple[str, tuple[OwnerRef, ...]]]) -> None:
+def _compare(recorder: VisitRecorder, model: Mapping[str, tuple[str, tuple[OwnerRef, ...]]]) -> None:
     expected: dict[str, set[str]] = {}
     for name, (_, owners) in model.items():
         for owner in owners:
             if owner.name in model and model[owner.name][0] == owner.uid:
                 expected.setdefault(owner.name, set()).add(name)
-    present = looks.maps.present
+    present = recorder.maps.present
     dependents = {k.name: {d.key.name for d in n.dependents} for k, n in present.items() if n.dependents}
     assert dependents == expected
     assert {key.name for key in present} == {name for name in model if model[name][1] or name in expected}
-    assert not looks.maps.virtual
+    assert not recorder.maps.virtual

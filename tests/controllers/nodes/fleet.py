@@ -1,4 +1,4 @@
-"""Nodes and pods that a test moves by hand: heartbeats, conditions, pods that run."""
+"""Nodes and pods whose heartbeats, conditions and phases a test sets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,7 +45,7 @@ class Fleet:
         await self._client.of(Node).patch(name, {"status": {"conditions": statuses}}, subresource="status")
 
     async def renew(self, *names: str) -> None:
-        """Renew leases."""
+        """Renew the leases of these nodes."""
         leases, now = self._client.of(Lease), times.format_micro_time(self._cluster.clock.now())
         for name in names:
             value = {"metadata": {"name": name, "namespace": LEASES}, "spec": {"renewTime": now}}
@@ -100,7 +100,7 @@ class Fleet:
         return sorted(pod.metadata.name for pod in (await self._client.of(Pod).list()).items)
 
     async def events(self, reason: str = "") -> list[tuple[str, str, str]]:
-        """Object, reason and message of the events, those of one reason only if told."""
+        """Object, reason and message of all events, or of the events with `reason`."""
         await self._cluster.clock.settle()
         fields = f"reason={reason}" if reason else ""
         events = (await self._client.of(Event).list(Selection(fields=fields))).items

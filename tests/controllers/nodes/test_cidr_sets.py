@@ -1,4 +1,4 @@
-"""Parts of a range: what is taken, and what that costs."""
+"""Subnets of a CIDR: which are occupied, and what that costs."""
 
 from ipaddress import ip_network
 
@@ -7,8 +7,8 @@ import pytest
 from sampan.controllers.nodes.cidr_sets import CidrRangeFull, CidrSets
 
 
-def test_a_node_that_names_the_whole_range_costs_as_little_as_one_that_names_a_part() -> None:
-    """2^22 parts: nobody may count them one by one."""
+def test_occupying_a_cidr_with_millions_of_subnets() -> None:
+    """The CIDR has 2^22 subnets, too many to enumerate."""
     ranges = CidrSets(ip_network("10.0.0.0/8"), 30)
     whole, half = ip_network("10.0.0.0/8"), ip_network("10.0.0.0/9")
     first = ranges.take()

@@ -1,4 +1,4 @@
-"""cloud-node-lifecycle-controller, with a cloud in memory."""
+"""cloud-node-lifecycle-controller, with a fake cloud provider."""
 
 import pytest
 
@@ -12,7 +12,7 @@ LIFECYCLE, ROUTES, IPAM = "cloud-node-lifecycle-controller", "node-route-control
 SHUTDOWN = ("node.cloudprovider.kubernetes.io/shutdown", "NoSchedule")
 
 
-async def test_a_node_whose_instance_is_gone_is_deleted() -> None:
+async def test_node_without_instance_is_deleted_and_shut_down_node_is_tainted() -> None:
     cloud = MemoryCloud()
     async with cluster() as c, c.running(LIFECYCLE, config=ControllerConfig(cloud=cloud)):
         fleet = Fleet(c)
@@ -21,7 +21,7 @@ async def test_a_node_whose_instance_is_gone_is_deleted() -> None:
         cloud.deleted_instances = {"well", "gone"}
         cloud.shut_down = {"down"}
         await c.clock.advance(11)
-        assert cloud.calls["instances.exists"] == 0, "those that are ready exist"
+        assert cloud.calls["instances.exists"] == 0, "the cloud provider was asked about ready nodes"
         for name in ("gone", "silent", "down"):
             await fleet.post(name, "Unknown")
         await c.clock.advance(6)
@@ -40,7 +40,7 @@ async def test_a_node_whose_instance_is_gone_is_deleted() -> None:
         assert SHUTDOWN not in await fleet.taints("down")
 
 
-async def test_a_provider_that_does_not_answer_deletes_nothing() -> None:
+async def test_node_is_kept_while_the_cloud_provider_fails() -> None:
     cloud = MemoryCloud()
     cloud.failing["instances.exists"] = "no answer"
     cloud.deleted_instances = {"n"}
@@ -55,6 +55,6 @@ async def test_a_provider_that_does_not_answer_deletes_nothing() -> None:
             await fleet.node("n")
 
 
-async def test_without_a_cloud_no_cloud_controller_runs() -> None:
+async def test_cloud_controllers_do_not_run_without_a_cloud_provider() -> None:
     async with cluster() as c, c.running(LIFECYCLE, ROUTES, "service-lb-controller") as manager:
         assert manager.runners == []

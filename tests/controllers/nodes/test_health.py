@@ -1,4 +1,4 @@
-"""Signs of life of nodes, and the taints that conditions call for."""
+"""Heartbeats of nodes, and the taints that node conditions call for."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def lease(at: float) -> Lease:
     return codec.from_value({"metadata": {"name": "n"}, "spec": {"renewTime": times.format_micro_time(at)}}, Lease)
 
 
-def known(seen_at: float, heartbeat: float | None = None, renewed: float | None = None) -> Health:
+def health_seen(seen_at: float, heartbeat: float | None = None, renewed: float | None = None) -> Health:
     return Health(
         seen_at=seen_at,
         has_ready=heartbeat is not None,
@@ -48,24 +48,26 @@ def known(seen_at: float, heartbeat: float | None = None, renewed: float | None 
         (None, node(), None, T - 100),
         (None, node(), T - 50, T + 7),
         (None, node(ready()), None, T + 7),
-        (known(T, T), node(ready()), None, T),
-        (known(T, T), node(ready(T + 5)), None, T + 7),
-        (known(T, T), node(), None, T + 7),
-        (known(T), node(ready()), None, T + 7),
-        (known(T, T, T), node(ready()), T, T),
-        (known(T, T, T), node(ready()), T + 1, T + 7),
-        pytest.param(known(T, T, T), node(ready()), T - 1, T + 7, id="the node's clock was set back"),
-        (known(T, T), node(ready()), T - 900, T + 7),
+        (health_seen(T, T), node(ready()), None, T),
+        (health_seen(T, T), node(ready(T + 5)), None, T + 7),
+        (health_seen(T, T), node(), None, T + 7),
+        (health_seen(T), node(ready()), None, T + 7),
+        (health_seen(T, T, T), node(ready()), T, T),
+        (health_seen(T, T, T), node(ready()), T + 1, T + 7),
+        pytest.param(health_seen(T, T, T), node(ready()), T - 1, T + 7, id="node clock set back"),
+        (health_seen(T, T), node(ready()), T - 900, T + 7),
     ],
 )
-def test_when_it_last_gave_a_sign(last: Health | None, node: Node, renewed: float | None, seen_at: float) -> None:
-    known_lease = lease(renewed) if renewed is not None else None
-    health = observe(last, node, known_lease, now=T + 7)
+def test_last_heartbeat_of_status_or_lease(
+    last: Health | None, node: Node, renewed: float | None, seen_at: float
+) -> None:
+    node_lease = lease(renewed) if renewed is not None else None
+    health = observe(last, node, node_lease, now=T + 7)
     assert health.seen_at == seen_at
-    assert observe(health, node, known_lease, now=T + 60) is health, "nothing new"
+    assert observe(health, node, node_lease, now=T + 60) is health, "an unchanged node has a new Health"
 
 
-def test_what_is_written_of_a_silent_node() -> None:
+def test_conditions_of_a_silent_node_become_unknown() -> None:
     new_node = node(ready(), condition("DiskPressure", "False", T), condition("NetworkUnavailable", "False", T))
     marked = marked_unknown(new_node, T + 60)
     assert marked is not None
@@ -78,7 +80,7 @@ def test_what_is_written_of_a_silent_node() -> None:
     ]
     assert marked.status.conditions[0].lastHeartbeatTime == times.format_time(T)
     assert marked.status.conditions[0].lastTransitionTime == times.format_time(T + 60)
-    assert new_node.status.conditions[0].status == "True", "the cached object is left as it is"
+    assert new_node.status.conditions[0].status == "True", "the cached object was changed"
     assert marked_unknown(marked, T + 90) is None
 
 
@@ -106,7 +108,7 @@ def test_taints_by_condition(node: Node, add: list[str], remove: list[str]) -> N
     assert scheduling_taints(node) == expected
 
 
-def test_taints_are_added_renewed_and_taken_away() -> None:
+def test_taints_are_added_renewed_and_removed() -> None:
     before = node(taints=[{"key": "a", "effect": "NoExecute"}, {"key": "a", "effect": "NoSchedule"}]).spec.taints
     after = changed(before, NO_EXECUTE, add=("a", "b"), now=T)
     assert [(taint.key, taint.effect, taint.timeAdded) for taint in after] == [
@@ -121,7 +123,7 @@ def test_taints_are_added_renewed_and_taken_away() -> None:
     assert changed(before, NO_EXECUTE, remove=("none",), now=T) == before
 
 
-def test_a_condition_of_a_pod_is_written_once() -> None:
+def test_pod_condition_patch_is_none_without_a_change() -> None:
     value = pod_value(uid="u")
     value["status"] = {"conditions": [{"type": "Ready", "status": "True", "reason": "x"}]}
     pod = codec.from_value(value, Pod)
@@ -145,5 +147,5 @@ def test_a_condition_of_a_pod_is_written_once() -> None:
         ({"beta.kubernetes.io/arch": "x"}, {}),
     ],
 )
-def test_old_labels(labels: dict[str, str], missing: dict[str, str]) -> None:
+def test_deprecated_labels_are_copied_from_current_labels(labels: dict[str, str], missing: dict[str, str]) -> None:
     assert missing_deprecated_labels(codec.from_value(node_value("n", labels=labels), Node)) == missing

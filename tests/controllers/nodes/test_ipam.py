@@ -1,4 +1,4 @@
-"""node-ipam-controller: no two nodes share a range."""
+"""node-ipam-controller: no two nodes share a pod CIDR."""
 
 import asyncio
 from ipaddress import ip_network
@@ -22,7 +22,7 @@ DUAL = ControllerConfig(
 )
 
 
-def test_parts_are_given_in_turn_and_rest_when_they_come_back() -> None:
+def test_released_subnets_are_reused_last() -> None:
     ranges = CidrSets(network_of("10.0.0.0/22"), 24)
     first = ranges.take()
     assert str(first) == "10.0.0.0/24"
@@ -44,7 +44,7 @@ def test_parts_are_given_in_turn_and_rest_when_they_come_back() -> None:
         ("fd00::/64", 4),
     ],
 )
-def test_what_touches_a_part_occupies_it(occupied: str, left: int) -> None:
+def test_overlapping_cidr_occupies_subnets(occupied: str, left: int) -> None:
     ranges = CidrSets(network_of("10.0.0.0/22"), 24)
     ranges.occupy(network_of(occupied))
     assert len(ranges) == left
@@ -66,12 +66,12 @@ def test_what_touches_a_part_occupies_it(occupied: str, left: int) -> None:
         ),
     ],
 )
-def test_flags(config: ControllerConfig, first: list[str]) -> None:
+def test_first_pod_cidr_by_flags(config: ControllerConfig, first: list[str]) -> None:
     assert [str(ranges.take()) for ranges in ranges_of(config)] == first
 
 
 @pytest.mark.parametrize(
-    ("config", "says"),
+    ("config", "message"),
     [
         (ControllerConfig(), "--cluster-cidr"),
         (ControllerConfig(cluster_cidr=["10.0.0.0/33"]), "invalid CIDR address: 10.0.0.0/33"),
@@ -87,16 +87,16 @@ def test_flags(config: ControllerConfig, first: list[str]) -> None:
         ),
     ],
 )
-def test_flags_that_contradict_each_other(config: ControllerConfig, says: str) -> None:
-    with pytest.raises(InvalidCidr, match=says):
+def test_invalid_flags_are_rejected(config: ControllerConfig, message: str) -> None:
+    with pytest.raises(InvalidCidr, match=message):
         ranges_of(config)
 
 
 Steps = st.lists(
     st.one_of(
-        st.tuples(st.just("give"), st.integers(0, 5), st.integers(0, 2)),
-        st.tuples(st.just("note"), st.integers(0, 5), st.integers(0, 15)),
-        st.tuples(st.just("forget"), st.integers(0, 5), st.just(0)),
+        st.tuples(st.just("allocate"), st.integers(0, 5), st.integers(0, 2)),
+        st.tuples(st.just("set by hand"), st.integers(0, 5), st.integers(0, 15)),
+        st.tuples(st.just("delete"), st.integers(0, 5), st.just(0)),
         st.tuples(st.just("restart"), st.just(0), st.just(0)),
     ),
     max_size=40,
@@ -104,13 +104,13 @@ Steps = st.lists(
 
 
 @given(Steps)
-def test_whatever_happens_no_range_is_given_to_two(steps: list[tuple[str, int, int]]) -> None:
-    """Nodes come, go, are given ranges by hand, and the controller starts anew: what is given overlaps nothing held."""
+def test_allocated_pod_cidrs_never_overlap(steps: list[tuple[str, int, int]]) -> None:
+    """Nodes are created and deleted, pod CIDRs are set by hand, and the controller restarts."""
     config = ControllerConfig(cluster_cidr=["10.0.0.0/24"], node_cidr_mask_size=28)
     allocation = Allocation(ranges_of(config))
     held: dict[int, str] = {}
-    for what, node, value in steps:
-        if what == "give" and node not in held:
+    for action, node, value in steps:
+        if action == "allocate" and node not in held:
             try:
                 allocated = str(allocation.allocate(f"n{node}", f"uid{node}")[0])
             except CidrRangeFull:
@@ -118,14 +118,14 @@ def test_whatever_happens_no_range_is_given_to_two(steps: list[tuple[str, int, i
                 continue
             assert not any(ip_network(allocated).overlaps(ip_network(other)) for other in held.values())
             held[node] = allocated
-        elif what == "note":
+        elif action == "set by hand":
             by_hand = f"10.0.0.{value * 16}/28" if value % 2 else f"10.0.0.{value * 16 + 4}/30"
             held[node] = by_hand
             allocation.note(f"n{node}", f"uid{node}", [by_hand])
-        elif what == "forget":
+        elif action == "delete":
             held.pop(node, None)
             allocation.forget(f"n{node}")
-        elif what == "restart":
+        elif action == "restart":
             allocation = Allocation(ranges_of(config))
             for name, cidr in held.items():
                 allocation.note(f"n{name}", f"uid{name}", [cidr])
@@ -136,7 +136,7 @@ async def cidrs(c: Cluster) -> dict[str, list[str]]:
     return {node.metadata.name: node.spec.podCIDRs for node in (await c.client.of(Node).list()).items}
 
 
-async def test_every_node_gets_one_and_a_restart_remembers() -> None:
+async def test_every_node_gets_a_pod_cidr_that_restarts_preserve() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         await fleet.add("by-hand", podCIDR="10.0.1.0/24", podCIDRs=["10.0.1.0/24"])
@@ -163,7 +163,7 @@ async def test_every_node_gets_one_and_a_restart_remembers() -> None:
         assert await c.revision() == before
 
 
-async def test_two_families_and_many_at_once() -> None:
+async def test_concurrently_created_nodes_get_disjoint_dual_stack_pod_cidrs() -> None:
     async with cluster() as c, c.running(NAME, config=DUAL):
         fleet = Fleet(c)
         async with asyncio.TaskGroup() as group:

@@ -28,14 +28,14 @@ async def test_no_two_nodes_share_a_pod_cidr(seed: int, monkeypatch: pytest.Monk
                     for _ in range(random.randrange(6)):
                         slow.step()
                         await c.clock.settle()
-                    await never_shared(c)
+                    await check_disjoint(c)
                 if start == 2:
-                    await until_rest(c, slow)
-                    assert all(await never_shared(c)), "each has one"
+                    await until_settled(c, slow)
+                    assert all(await check_disjoint(c)), "a node has no pod CIDR"
 
 
 async def change(c: Cluster, random: Random, names: set[str]) -> None:
-    """A node comes or goes, maybe one of a name that another had."""
+    """Add or delete a node; a new node may have the name of a deleted one."""
     if names and random.random() < 0.4:
         name = random.choice(sorted(names))
         names.remove(name)
@@ -47,15 +47,15 @@ async def change(c: Cluster, random: Random, names: set[str]) -> None:
         names.add(name)
 
 
-async def until_rest(c: Cluster, slow: Lag) -> None:
-    """Let the controller see everything, bit by bit, and try again what failed."""
+async def until_settled(c: Cluster, slow: Lag) -> None:
+    """Deliver all cached events step by step, and let failed syncs be retried."""
     for _ in range(30):
         while slow.step():
             await c.clock.settle()
         await c.clock.advance(1)
 
 
-async def never_shared(c: Cluster) -> list[str]:
+async def check_disjoint(c: Cluster) -> list[str]:
     cidrs = [node.spec.podCIDR for node in (await c.client.of(Node).list()).items]
     networks = [ip_network(cidr) for cidr in cidrs if cidr]
     assert not any(first.overlaps(other) for first, other in combinations(networks, 2))

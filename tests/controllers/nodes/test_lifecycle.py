@@ -1,4 +1,4 @@
-"""node-lifecycle-controller, and with taint eviction the whole way from silence to deletion."""
+"""node-lifecycle-controller, alone and together with taint-eviction-controller."""
 
 import asyncio
 import time
@@ -14,13 +14,13 @@ from tests.controllers.workloads.lag import lagging
 LIFECYCLE, EVICTION = "node-lifecycle-controller", "taint-eviction-controller"
 
 
-async def quiet_revisions(c: Cluster) -> list[str]:
-    """Versions of all nodes and pods: what a second run may not change."""
+async def resource_versions(c: Cluster) -> list[str]:
+    """Resource versions of all nodes and pods, which a second run may not change."""
     objects = [*(await c.client.of(Node).list()).items, *(await c.client.of(Pod).list()).items]
     return [obj.metadata.resourceVersion for obj in objects]
 
 
-async def test_a_silent_node_becomes_unknown_and_its_pods_are_no_longer_ready() -> None:
+async def test_node_without_heartbeats_becomes_unknown_and_its_pods_not_ready() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         await fleet.account()
@@ -63,7 +63,7 @@ async def test_a_silent_node_becomes_unknown_and_its_pods_are_no_longer_ready() 
             ]
 
 
-def test_five_minutes_pass_in_milliseconds() -> None:
+def test_pods_of_an_unreachable_node_are_evicted_after_five_minutes() -> None:
     async def main() -> float:
         async with cluster() as c:
             fleet = Fleet(c)
@@ -76,18 +76,18 @@ def test_five_minutes_pass_in_milliseconds() -> None:
                 await fleet.pod("stays", "lives")
                 pod = await c.client.of(Pod).get("goes", "default")
                 assert {toleration.tolerationSeconds for toleration in pod.spec.tolerations} == {300}, (
-                    "as admission gives them"
+                    "the default of admission"
                 )
-                began = time.process_time()
+                cpu_start = time.process_time()
                 await fleet.pass_time(60, "lives")
                 assert await fleet.pods() == ["goes", "stays"]
                 await fleet.pass_time(280, "lives")
                 assert await fleet.pods() == ["goes", "stays"]
                 assert (await c.client.of(Pod).get("goes", "default")).metadata.deletionTimestamp is None
                 await fleet.pass_time(20, "lives")
-                took_s = time.process_time() - began
+                took_s = time.process_time() - cpu_start
                 pod = await c.client.of(Pod).get("goes", "default")
-                assert pod.metadata.deletionTimestamp is not None, "a kubelet would end it now"
+                assert pod.metadata.deletionTimestamp is not None, "the pod is evicted"
                 target = next(condition for condition in pod.status.conditions if condition.type == "DisruptionTarget")
                 assert (target.status, target.reason) == ("True", "DeletionByTaintManager")
                 assert target.message == "Taint manager: deleting due to NoExecute taint"
@@ -96,10 +96,10 @@ def test_five_minutes_pass_in_milliseconds() -> None:
                 ]
                 return took_s
 
-    assert asyncio.run(main()) < 5, "a few hundred milliseconds of processor time"
+    assert asyncio.run(main()) < 5, "six minutes of virtual time take less than 5 s of CPU time"
 
 
-async def test_leases_or_posts_are_signs_of_life() -> None:
+async def test_leases_and_status_updates_both_count_as_heartbeats() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         for name in ("leases", "posts"):
@@ -111,7 +111,7 @@ async def test_leases_or_posts_are_signs_of_life() -> None:
             assert await fleet.taints("leases") == await fleet.taints("posts") == []
 
 
-async def test_a_node_without_any_heartbeat() -> None:
+async def test_node_that_never_posted_status_becomes_unknown() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         await fleet.add("well")
@@ -130,7 +130,7 @@ async def test_a_node_without_any_heartbeat() -> None:
             }
 
 
-async def test_conditions_become_taints_at_once() -> None:
+async def test_node_conditions_become_taints_immediately() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         await fleet.add("a")
@@ -161,7 +161,7 @@ async def test_conditions_become_taints_at_once() -> None:
             assert await fleet.taints("a") == []
 
 
-async def test_not_ready_and_unreachable_exclude_each_other() -> None:
+async def test_not_ready_and_unreachable_taints_exclude_each_other() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         await fleet.add("a", ready="False")
@@ -176,7 +176,7 @@ async def test_not_ready_and_unreachable_exclude_each_other() -> None:
             assert await fleet.taints("a") == [("not-ready", "NoExecute"), ("not-ready", "NoSchedule")]
 
 
-async def test_nodes_are_tainted_one_by_one_and_taken_off_the_queue_when_they_recover() -> None:
+async def test_no_execute_taints_are_rate_limited_and_skip_recovered_nodes() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         names = [f"n{index}" for index in range(8)]
@@ -188,23 +188,23 @@ async def test_nodes_are_tainted_one_by_one_and_taken_off_the_queue_when_they_re
                 await fleet.post(name, "False")
             await fleet.pass_time(6, *names)
             tainted = [name for name in names if ("not-ready", "NoExecute") in await fleet.taints(name)]
-            assert tainted == ["n0"], "one in ten seconds"
+            assert tainted == ["n0"], "one node is tainted every ten seconds"
             await fleet.post("n1")
             await fleet.pass_time(30, *names)
-            assert await fleet.taints("n1") == [], "recovered before its turn"
+            assert await fleet.taints("n1") == [], "n1 recovered before it was tainted"
             for name in names[1:3]:
                 await fleet.post(name, "False")
-            began = c.clock.now()
+            start = c.clock.now()
             await fleet.pass_time(30, *names)
             added = []
             for name in names[1:3]:
                 taint = next(taint for taint in (await fleet.node(name)).spec.taints if taint.effect == "NoExecute")
                 assert taint.timeAdded is not None
-                added.append(times.parse_time(taint.timeAdded) - began)
+                added.append(times.parse_time(taint.timeAdded) - start)
             assert added[1] - added[0] >= 9
 
 
-async def test_nothing_is_evicted_while_every_node_is_out_of_reach() -> None:
+async def test_no_node_gets_no_execute_taint_while_all_nodes_are_unreachable() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         await fleet.add("a", zone="x")
@@ -220,7 +220,7 @@ async def test_nothing_is_evicted_while_every_node_is_out_of_reach() -> None:
             assert ("unreachable", "NoExecute") in await fleet.taints("b")
 
 
-async def test_a_small_zone_that_is_mostly_lost_is_left_alone_and_a_large_one_is_emptied_slowly() -> None:
+async def test_partially_disrupted_zone_stops_or_slows_tainting_by_its_size() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         names = [f"n{index}" for index in range(5)]
@@ -240,10 +240,10 @@ async def test_a_small_zone_that_is_mostly_lost_is_left_alone_and_a_large_one_is
             assert len(lost) <= 1
             await fleet.pass_time(110, *names)
             more = [name for name in names if ("not-ready", "NoExecute") in await fleet.taints(name)]
-            assert len(more) == len(lost) + 1, "one in a hundred seconds"
+            assert len(more) == len(lost) + 1, "one node is tainted every hundred seconds"
 
 
-async def test_old_labels_follow() -> None:
+async def test_deprecated_labels_are_reconciled() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         await fleet.add("a", labels={"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "plan9"})
@@ -262,13 +262,13 @@ async def test_the_second_run_writes_nothing() -> None:
         async with c.running(LIFECYCLE, EVICTION):
             await fleet.pass_time(80, "lives")
             assert ("unreachable", "NoExecute") in await fleet.taints("dies")
-        before = await quiet_revisions(c)
+        before = await resource_versions(c)
         async with c.running(LIFECYCLE, EVICTION):
             await fleet.pass_time(80, "lives")
-        assert await quiet_revisions(c) == before
+        assert await resource_versions(c) == before
 
 
-async def test_a_node_that_speaks_at_the_last_moment_is_believed() -> None:
+async def test_heartbeat_not_yet_in_the_cache_keeps_the_node_ready() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         for name in ("lives", "late"):

@@ -14,10 +14,10 @@ from tests.controllers.nodes.fleet import Fleet
 NAME = "pod-garbage-collector-controller"
 
 
-def pod(name: str, phase: str, created: int = 0, *, reason: str = "", node: str = "", gone: bool = False) -> Pod:
+def pod(name: str, phase: str, created: int = 0, *, reason: str = "", node: str = "", is_deleted: bool = False) -> Pod:
     value: dict[str, Any] = pod_value({"nodeName": node}, name=name)
     value["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{created:02d}Z"
-    if gone:
+    if is_deleted:
         value["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
     value["status"] = {"phase": phase, "reason": reason}
     return codec.from_value(value, Pod)
@@ -27,7 +27,7 @@ def names(pods: list[Pod]) -> list[str]:
     return [pod.metadata.name for pod in pods]
 
 
-def test_what_is_over_goes_oldest_first_and_evicted_before_all() -> None:
+def test_excess_pods_are_evicted_pods_first_then_oldest_pods() -> None:
     pods = [
         pod("c", "Succeeded", 3),
         pod("b", "Failed", 1),
@@ -41,7 +41,7 @@ def test_what_is_over_goes_oldest_first_and_evicted_before_all() -> None:
     assert names(excess(pods, 0)) == []
 
 
-def test_who_terminates_where_nobody_ends_it() -> None:
+def test_terminating_pods_on_out_of_service_nodes_or_without_node() -> None:
     out = codec.from_value(
         {
             "metadata": {"name": "out"},
@@ -49,12 +49,16 @@ def test_who_terminates_where_nobody_ends_it() -> None:
         },
         Node,
     )
-    pods = [pod("a", "Running", node="out", gone=True), pod("b", "Running", node="out"), pod("c", "Running", gone=True)]
+    pods = [
+        pod("a", "Running", node="out", is_deleted=True),
+        pod("b", "Running", node="out"),
+        pod("c", "Running", is_deleted=True),
+    ]
     assert names(out_of_service(pods, {"out": out})) == ["a"]
     assert names(never_scheduled(pods)) == ["c"]
 
 
-async def test_pods_of_a_vanished_node_go_after_the_quarantine() -> None:
+async def test_pods_of_a_deleted_node_are_deleted_after_the_quarantine() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         await fleet.account()
@@ -81,7 +85,7 @@ async def test_pods_of_a_vanished_node_go_after_the_quarantine() -> None:
         assert await c.revision() == before
 
 
-async def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
+async def test_node_recreated_within_the_quarantine_keeps_its_pods() -> None:
     async with cluster() as c, c.running(NAME):
         fleet = Fleet(c)
         await fleet.account()
@@ -95,7 +99,7 @@ async def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
         assert await fleet.pods() == ["a"]
 
 
-async def test_the_threshold_and_pods_without_a_node() -> None:
+async def test_terminated_pod_threshold_and_terminating_unscheduled_pods() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         await fleet.account()
@@ -110,7 +114,7 @@ async def test_the_threshold_and_pods_without_a_node() -> None:
             assert (await c.client.of(Pod).get("waits", "default")).status.phase == "Failed"
 
 
-async def test_out_of_service() -> None:
+async def test_terminating_pods_of_an_out_of_service_node_are_deleted() -> None:
     async with cluster() as c, c.running(NAME):
         fleet = Fleet(c)
         await fleet.account()

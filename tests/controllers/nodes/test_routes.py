@@ -1,4 +1,4 @@
-"""node-route-controller, with a cloud in memory."""
+"""node-route-controller, with a fake cloud provider."""
 
 import pytest
 

@@ -50,7 +50,9 @@ def taints(*keys: str) -> list[Taint]:
         (["k", "l"], [{"key": "k", "operator": "Exists", "tolerationSeconds": 9}, {"key": "l", "value": "v"}], 9),
     ],
 )
-def test_how_long_a_pod_may_stay(keys: list[str], tolerations: list[dict[str, Any]], seconds: float | None) -> None:
+def test_shortest_toleration_of_all_taints(
+    keys: list[str], tolerations: list[dict[str, Any]], seconds: float | None
+) -> None:
     assert (
         toleration_s(taints(*keys), [codec.from_value(toleration, Toleration) for toleration in tolerations]) == seconds
     )
@@ -62,7 +64,7 @@ KEY = NamespacedName("default", "a")
 
 
 @pytest.mark.parametrize(
-    ("present", "keys", "known", "due", "cancelled", "next_in_s"),
+    ("pods", "keys", "pending", "due", "cancelled", "next_in_s"),
     [
         ([pod("a")], [], {}, [], [], None),
         ([pod("a")], ["k"], {}, [KEY], [], 0),
@@ -79,15 +81,15 @@ KEY = NamespacedName("default", "a")
         ([pod("a")], [], {KEY: Eviction("uid-a", 99, is_done=True)}, [], [], None),
     ],
 )
-def test_the_plan(
-    present: list[Pod],
+def test_evictions_due_and_cancelled(
+    pods: list[Pod],
     keys: list[str],
-    known: dict[NamespacedName, Eviction],
+    pending: dict[NamespacedName, Eviction],
     due: list[NamespacedName],
     cancelled: list[NamespacedName],
     next_in_s: float | None,
 ) -> None:
-    new_plan = plan(taints(*keys), present, known, 100.0)
+    new_plan = plan(taints(*keys), pods, pending, 100.0)
     assert (new_plan.due(100.0), new_plan.cancelled, new_plan.next_in_s(100.0)) == (due, cancelled, next_in_s)
 
 
@@ -96,14 +98,14 @@ async def taint(c: Cluster, *values: dict[str, str]) -> None:
     await c.clock.settle()
 
 
-async def leaving(c: Cluster) -> list[str]:
-    """Who is gone or going."""
+async def deleted_pods(c: Cluster) -> list[str]:
+    """Names of the pods that are deleted or have a deletion timestamp."""
     await c.clock.settle()
     deletions = {pod.metadata.name: pod.metadata.deletionTimestamp for pod in (await c.client.of(Pod).list()).items}
     return sorted(name for name in ("now", "later", "never") if name not in deletions or deletions[name])
 
 
-async def test_pods_leave_as_their_tolerations_say() -> None:
+async def test_pods_are_evicted_after_their_toleration_seconds() -> None:
     async with cluster() as c, c.running(NAME):
         fleet = Fleet(c)
         await fleet.account()
@@ -112,17 +114,17 @@ async def test_pods_leave_as_their_tolerations_say() -> None:
         await fleet.pod("later", "n", tolerations=[FOR_TEN])
         await fleet.pod("never", "n", tolerations=[FOREVER])
         await taint(c, TAINT)
-        assert await leaving(c) == ["now"]
+        assert await deleted_pods(c) == ["now"]
         await c.clock.advance(9)
-        assert await leaving(c) == ["now"]
+        assert await deleted_pods(c) == ["now"]
         await c.clock.advance(2)
-        assert await leaving(c) == ["later", "now"]
+        assert await deleted_pods(c) == ["later", "now"]
         assert await fleet.events("TaintManagerEviction") == [
             (name, "TaintManagerEviction", f"Marking for deletion Pod default/{name}") for name in ("later", "now")
         ]
 
 
-async def test_a_taint_that_goes_calls_it_off() -> None:
+async def test_removed_taint_cancels_the_eviction() -> None:
     async with cluster() as c, c.running(NAME):
         fleet = Fleet(c)
         await fleet.account()
@@ -138,12 +140,12 @@ async def test_a_taint_that_goes_calls_it_off() -> None:
         ]
         await taint(c, TAINT)
         await c.clock.advance(9)
-        assert await leaving(c) == ["never", "now"], "the time begins anew"
+        assert await deleted_pods(c) == ["never", "now"], "tolerationSeconds start again with the new taint"
         await c.clock.advance(2)
-        assert "later" in await leaving(c)
+        assert "later" in await deleted_pods(c)
 
 
-async def test_pods_that_come_to_a_tainted_node_and_a_second_run() -> None:
+async def test_pods_created_on_a_tainted_node_are_evicted() -> None:
     async with cluster() as c:
         fleet = Fleet(c)
         await fleet.account()
@@ -154,9 +156,9 @@ async def test_pods_that_come_to_a_tainted_node_and_a_second_run() -> None:
             await fleet.pod("never", "n", tolerations=[FOREVER])
             await fleet.pod("later", "n", tolerations=[{**FOR_TEN, "tolerationSeconds": 100}])
             await c.clock.advance(1)
-            assert await leaving(c) == ["now"]
+            assert await deleted_pods(c) == ["now"]
         await c.client.of(Pod).delete("now", "default")
         before = await c.revision()
         async with c.running(NAME):
             await c.clock.advance(60)
-        assert await c.revision() <= before + 2, "only the pod that still goes is told again"
+        assert await c.revision() <= before + 2, "a restart writes only to the pod that is still terminating"

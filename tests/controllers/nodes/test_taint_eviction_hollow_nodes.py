@@ -14,11 +14,11 @@ CONTROLLERS = (
 )
 
 
-async def power(c: Cluster, name: str, state: str | None) -> None:
+async def set_power(c: Cluster, name: str, state: str | None) -> None:
     await c.client.of(Node).patch(name, {"metadata": {"annotations": {hollow_nodes.POWER: state}}})
 
 
-async def started(c: Cluster) -> None:
+async def start_pods(c: Cluster) -> None:
     pods = c.client.of(Pod)
     await pods.create(pod({"nodeName": "dies"}, name="a"))
     await pods.create(pod({"nodeName": "lives"}, name="b"))
@@ -34,9 +34,9 @@ async def is_ready(c: Cluster, name: str) -> bool:
 async def test_pods_of_a_node_that_stops_are_evicted() -> None:
     async with cluster() as c, c.running(*CONTROLLERS), c.nodes("lives", "dies"):
         pods, fleet = c.client.of(Pod), Fleet(c)
-        await started(c)
+        await start_pods(c)
         assert await fleet.taints("dies") == []
-        await power(c, "dies", hollow_nodes.OFF)
+        await set_power(c, "dies", hollow_nodes.OFF)
         await c.clock.advance(60)
         assert await fleet.taints("dies") == [("unreachable", "NoExecute"), ("unreachable", "NoSchedule")]
         assert not await is_ready(c, "a")
@@ -54,11 +54,11 @@ async def test_pods_of_a_node_that_stops_are_evicted() -> None:
 async def test_a_node_that_comes_back_keeps_its_pods() -> None:
     async with cluster() as c, c.running(*CONTROLLERS), c.nodes("lives", "dies"):
         fleet = Fleet(c)
-        await started(c)
-        await power(c, "dies", hollow_nodes.OFF)
+        await start_pods(c)
+        await set_power(c, "dies", hollow_nodes.OFF)
         await c.clock.advance(200)
         assert ("unreachable", "NoExecute") in await fleet.taints("dies")
-        await power(c, "dies", None)
+        await set_power(c, "dies", None)
         await c.clock.advance(400)
         assert await fleet.taints("dies") == []
         assert (await c.client.of(Pod).get("a", "default")).metadata.deletionTimestamp is None

@@ -1,4 +1,4 @@
-"""How long kubelets may keep what they have read."""
+"""ttl-controller: how long kubelets may cache secrets and config maps."""
 
 import pytest
 
@@ -11,14 +11,14 @@ TTL = "ttl-controller"
 
 
 @pytest.mark.parametrize(
-    ("step", "nodes", "then"),
+    ("step", "nodes", "expected"),
     [(0, 100, 0), (0, 101, 1), (1, 90, 1), (1, 89, 0), (0, 5000, 4), (4, 0, 0), (2, 1001, 3), (3, 899, 2)],
 )
-def test_steps_overlap(step: int, nodes: int, then: int) -> None:
-    assert next_step(step, nodes) == then
+def test_ttl_steps_have_hysteresis(step: int, nodes: int, expected: int) -> None:
+    assert next_step(step, nodes) == expected
 
 
-async def test_nodes_get_the_annotation() -> None:
+async def test_nodes_get_the_ttl_annotation() -> None:
     async with cluster() as c:
         nodes = c.client.of(Node)
         async with c.running(TTL):

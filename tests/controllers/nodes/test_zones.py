@@ -32,7 +32,7 @@ def node(name: str, zone: str) -> Node:
         (10, 10, ZoneState.NORMAL),
     ],
 )
-def test_the_state_of_a_zone(ready: int, unready: int, state: ZoneState) -> None:
+def test_zone_state_by_ready_nodes(ready: int, unready: int, state: ZoneState) -> None:
     assert state_of([True] * ready + [False] * unready, RATES) is state
 
 
@@ -45,7 +45,7 @@ def test_the_state_of_a_zone(ready: int, unready: int, state: ZoneState) -> None
         (ZoneState.PARTIAL, 6, 0.01),
     ],
 )
-def test_the_rate_of_a_zone(state: ZoneState, size: int, rate: float) -> None:
+def test_taint_rate_by_zone_state_and_size(state: ZoneState, size: int, rate: float) -> None:
     assert RATES.of(state, size) == rate
 
 
@@ -62,7 +62,7 @@ def test_the_zone_of_a_node(labels: dict[str, str], zone: tuple[str, str]) -> No
     assert zone_of(codec.from_value(node_value("n", labels=labels), Node)) == zone
 
 
-def test_a_queue_gives_one_at_a_time_in_order() -> None:
+def test_queue_releases_nodes_in_order_at_its_rate() -> None:
     queue = ZoneQueue(0.1, 0)
     for name in ("a", "b", "c"):
         queue.add(name)
@@ -75,17 +75,17 @@ def test_a_queue_gives_one_at_a_time_in_order() -> None:
     assert (queue.take(99), queue.next_in_s(99)) == ("a", None)
 
 
-def test_a_queue_that_is_stopped_and_goes_on() -> None:
+def test_stopped_queue_accumulates_no_tokens() -> None:
     queue = ZoneQueue(0.1, 0)
     queue.add("a")
     queue.set_rate(0, 0)
     assert (queue.take(1000), queue.next_in_s(1000)) == (None, None)
     queue.set_rate(0.1, 1000)
-    assert (queue.take(1000), queue.take(1010)) == (None, "a"), "a pause earns nothing"
+    assert (queue.take(1000), queue.take(1010)) == (None, "a"), "a pause accumulates no tokens"
 
 
 @given(st.lists(st.tuples(st.floats(0, 60), st.booleans()), max_size=30))
-def test_no_queue_is_quicker_than_its_rate(steps: list[tuple[float, bool]]) -> None:
+def test_queue_never_exceeds_its_rate(steps: list[tuple[float, bool]]) -> None:
     queue, now, released = ZoneQueue(0.1, 0), 0.0, []
     for index, (passed_s, is_new) in enumerate(steps):
         now += passed_s
@@ -96,14 +96,14 @@ def test_no_queue_is_quicker_than_its_rate(steps: list[tuple[float, bool]]) -> N
     assert all(later - earlier >= 10 - 1e-3 for earlier, later in pairwise(released))
 
 
-def test_the_loss_of_all_zones_is_taken_for_an_error_of_the_controller() -> None:
+def test_full_disruption_of_all_zones_stops_tainting() -> None:
     zones, a, b = Zones(RATES), ("", "a"), ("", "b")
     for name, zone in (("n1", "a"), ("n2", "b")):
         zones.queue(node(name, zone), 0).add(name)
     assert zones.update_states({a: [True], b: [True]}, 0) is ZoneTransition.NONE
     assert zones.update_states({a: [False], b: [True]}, 5) is ZoneTransition.NONE
     assert (zones.state(a), zones.state(b)) == (ZoneState.FULL, ZoneState.NORMAL)
-    assert zones.queue(node("n1", "a"), 5).next_in_s(5) == 0, "one zone alone is evicted as ever"
+    assert zones.queue(node("n1", "a"), 5).next_in_s(5) == 0, "the disruption of one zone keeps the normal rate"
     assert zones.update_states({a: [False], b: [False]}, 10) is ZoneTransition.LOST_ALL
     assert [queue.next_in_s(10) for queue in zones.queues()] == [None, None]
     assert zones.update_states({a: [False], b: [False]}, 15) is ZoneTransition.NONE

@@ -1,4 +1,4 @@
-"""Objects for tests of what controllers own, made from what matters in them."""
+"""Builders of owners and pods."""
 
 from typing import Any
 

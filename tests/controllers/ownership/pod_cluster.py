@@ -1,4 +1,4 @@
-"""An API server, on a virtual clock, that takes pods."""
+"""An API server on a virtual clock in which pods can be created."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ from tests.controllers.cluster import Cluster, cluster
 
 @asynccontextmanager
 async def pod_cluster() -> AsyncIterator[Cluster]:
-    """With the service account that pods of namespace default run as."""
+    """A cluster with the service account that pods of namespace default run as."""
     async with cluster() as c:
         await c.client.of(ServiceAccount).create(
             ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))

@@ -1,4 +1,4 @@
-"""Expectations: a stale cache decides nothing."""
+"""Expectations keep a controller from acting on a stale cache."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from sampan.controllers.ownership.expectations import EXPIRY_S, Expectations
 from sampan.machinery.clock import VirtualClock
 from tests.controllers.ownership.objects import owner, pod
 
-MARKED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
-def test_nothing_expected_is_satisfied() -> None:
+def test_owner_without_expectations_is_satisfied() -> None:
     expectations = Expectations(clock=VirtualClock())
     assert expectations.is_satisfied("o")
     assert expectations.expires_in("o") is None
 
 
-def test_creations_are_counted_and_deletions_known_by_uid() -> None:
+def test_creations_are_counted_and_deletions_tracked_by_uid() -> None:
     expectations = Expectations(clock=VirtualClock())
     expectations.expect("o", creations=2)
     expectations.created("o")
@@ -33,15 +33,15 @@ def test_creations_are_counted_and_deletions_known_by_uid() -> None:
     assert expectations.is_satisfied("o")
 
 
-async def test_what_is_not_seen_is_given_up() -> None:
+async def test_unfulfilled_expectations_expire() -> None:
     clock = VirtualClock()
     expectations = Expectations(clock=clock)
     expectations.expect("o", creations=1)
     await clock.advance(EXPIRY_S)
     assert not expectations.is_satisfied("o")
-    again_s = expectations.expires_in("o")
-    assert again_s is not None
-    await clock.advance(again_s)
+    expires_in_s = expectations.expires_in("o")
+    assert expires_in_s is not None
+    await clock.advance(expires_in_s)
     assert expectations.is_satisfied("o")
 
 
@@ -49,16 +49,16 @@ async def test_what_is_not_seen_is_given_up() -> None:
     ("old", "new", "creations", "deletions"),
     [
         pytest.param(None, pod("a", owned_by="o"), 0, {"uid-a"}, id="created"),
-        pytest.param(None, pod("a"), 1, {"uid-a"}, id="an orphan"),
-        pytest.param(None, pod("a", owned_by="p"), 1, {"uid-a"}, id="another's"),
-        pytest.param(pod("a", owned_by="o"), pod("a", owned_by="o"), 1, {"uid-a"}, id="changed"),
-        pytest.param(pod("a", owned_by="o"), pod("a", owned_by="o", **MARKED), 1, set(), id="marked"),
-        pytest.param(None, pod("a", owned_by="o", **MARKED), 0, set(), id="marked when first seen"),
-        pytest.param(pod("a", owned_by="o"), None, 1, set(), id="gone"),
-        pytest.param(pod("b", owned_by="o"), None, 1, {"uid-a"}, id="another one gone"),
+        pytest.param(None, pod("a"), 1, {"uid-a"}, id="orphan created"),
+        pytest.param(None, pod("a", owned_by="p"), 1, {"uid-a"}, id="pod of another owner created"),
+        pytest.param(pod("a", owned_by="o"), pod("a", owned_by="o"), 1, {"uid-a"}, id="updated"),
+        pytest.param(pod("a", owned_by="o"), pod("a", owned_by="o", **DELETED), 1, set(), id="deletion timestamp set"),
+        pytest.param(None, pod("a", owned_by="o", **DELETED), 0, set(), id="created with deletion timestamp"),
+        pytest.param(pod("a", owned_by="o"), None, 1, set(), id="deleted"),
+        pytest.param(pod("b", owned_by="o"), None, 1, {"uid-a"}, id="another pod deleted"),
     ],
 )
-def test_what_a_change_takes_off(old: Any, new: Any, creations: int, deletions: set[str]) -> None:
+def test_observed_changes_fulfil_expectations(old: Any, new: Any, creations: int, deletions: set[str]) -> None:
     expectations = Expectations(clock=VirtualClock())
     expectations.expect("o", creations=1, deletions=["uid-a"])
     expectations.observe(old, new)
@@ -68,7 +68,7 @@ def test_what_a_change_takes_off(old: Any, new: Any, creations: int, deletions: 
     assert expectations.is_satisfied("o") is (creations == 0)
 
 
-def test_an_owner_that_goes_is_forgotten() -> None:
+def test_expectations_of_a_deleted_owner_are_dropped() -> None:
     expectations = Expectations(clock=VirtualClock())
     expectations.expect("owner-uid", creations=1)
     expectations._observe_owner(owner(), owner())

@@ -22,11 +22,11 @@ from tests.controllers.ownership.pod_cluster import pod_cluster
 @pytest.mark.parametrize(
     ("name", "expected"), [("web", "web-"), ("a.b", "a.b-"), ("a" * 253, "a" * 253 + "-"), ("a" * 254, "a" * 254)]
 )
-def test_what_names_begin_with(name: str, expected: str) -> None:
+def test_pod_name_prefix(name: str, expected: str) -> None:
     assert name_prefix(name) == expected
 
 
-def test_a_pod_of_a_template() -> None:
+def test_pod_from_template() -> None:
     replica_set = owner()
     replica_set.spec.template.metadata = ObjectMeta(name="ignored", labels={"app": "web"}, finalizers=["a.b/c"])
     pod = pod_from(
@@ -43,7 +43,7 @@ def test_a_pod_of_a_template() -> None:
 
 
 class RecordedPodControl:
-    """A control whose events are sent, and what they say."""
+    """A PodControl whose events are stored and can be read."""
 
     def __init__(self, c: Cluster) -> None:
         self._client: Client = c.client
@@ -59,7 +59,7 @@ class RecordedPodControl:
         return [(event.type, event.reason, event.message) for event in events]
 
 
-async def test_pods_are_made_and_deleted_with_events() -> None:
+async def test_creation_and_deletion_of_pods_record_events() -> None:
     async with pod_cluster() as c:
         replica_set, recording = owner(uid="u"), RecordedPodControl(c)
         pod = await recording.control.create(replica_set.spec.template, "default", replica_set)
@@ -74,13 +74,13 @@ async def test_pods_are_made_and_deleted_with_events() -> None:
         ]
 
 
-async def test_a_refusal_is_reported() -> None:
+async def test_rejected_creation_records_an_event() -> None:
     async with pod_cluster() as c:
         quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
-        quota_ = await c.client.of(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
-        quota_ = copy_of(quota_)
-        quota_.status.hard, quota_.status.used = {"pods": "0"}, {"pods": "0"}
-        await c.client.of(ResourceQuota).update_status(quota_)
+        stored_quota = await c.client.of(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
+        stored_quota = copy_of(stored_quota)
+        stored_quota.status.hard, stored_quota.status.used = {"pods": "0"}, {"pods": "0"}
+        await c.client.of(ResourceQuota).update_status(stored_quota)
         replica_set, recording = owner(uid="u"), RecordedPodControl(c)
         with pytest.raises(errors.Forbidden):
             await recording.control.create(replica_set.spec.template, "default", replica_set)
@@ -90,19 +90,19 @@ async def test_a_refusal_is_reported() -> None:
         assert message.endswith("is forbidden: exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0")
 
 
-async def test_no_event_in_a_namespace_that_terminates() -> None:
+async def test_rejected_creation_in_a_terminating_namespace_records_no_event() -> None:
     async with pod_cluster() as c:
         namespaces = c.client.of(Namespace)
         await namespaces.create(Namespace(metadata=ObjectMeta(name="ends")))
         await namespaces.delete("ends")
         replica_set, recording = owner(uid="u", namespace="ends"), RecordedPodControl(c)
-        with pytest.raises(errors.Forbidden) as refusal:
+        with pytest.raises(errors.Forbidden) as rejection:
             await recording.control.create(replica_set.spec.template, "ends", replica_set)
-        assert is_namespace_terminating(refusal.value)
+        assert is_namespace_terminating(rejection.value)
         assert await recording.events() == []
 
 
-async def test_pods_without_labels_would_never_be_found_again() -> None:
+async def test_template_without_labels_is_rejected() -> None:
     async with pod_cluster() as c:
         replica_set, recording = owner(uid="u"), RecordedPodControl(c)
         replica_set.spec.template.metadata.labels = {}
@@ -111,18 +111,18 @@ async def test_pods_without_labels_would_never_be_found_again() -> None:
 
 
 def run(count: int, first: int, failing: frozenset[int] = frozenset()) -> tuple[int, str, list[int]]:
-    """Successes, the failure, and how many calls were under way together in each batch."""
+    """Run `slow_start`: the number of successes, the first error, and the size of each batch."""
     batches: list[int] = []
-    under_way = 0
+    running = 0
 
     async def step(at: int) -> None:
-        nonlocal under_way
-        if under_way == 0:
+        nonlocal running
+        if running == 0:
             batches.append(0)
-        under_way += 1
+        running += 1
         batches[-1] += 1
         await asyncio.sleep(0)
-        under_way -= 1
+        running -= 1
         if at in failing:
             raise ValueError(f"call {at}")
 
@@ -146,7 +146,7 @@ def run(count: int, first: int, failing: frozenset[int] = frozenset()) -> tuple[
         (3, 9, {1}, (2, "call 1", [3])),
     ],
 )
-def test_batches_double_until_one_fails(
+def test_slow_start_doubles_batches_until_a_failure(
     count: int, first: int, failing: set[int], expected: tuple[int, str, list[int]]
 ) -> None:
     assert run(count, first, frozenset(failing)) == expected
@@ -165,7 +165,7 @@ def test_all_at_once_tries_every_call() -> None:
     assert asyncio.run(all_at_once(0, step)) is None
 
 
-def test_failures_wait_longer_each_time() -> None:
+def test_failure_backoff_doubles_up_to_15_minutes_and_resets() -> None:
     backoff, now, waits = FailureBackoff(), 0.0, []
     for _ in range(12):
         assert backoff.held_s("k", now) == 0
@@ -176,10 +176,10 @@ def test_failures_wait_longer_each_time() -> None:
     assert backoff.held_s("other", now) == 0
     now += 1801
     backoff.note("k", now)
-    assert backoff.held_s("k", now) == 1, "after a long rest it begins anew"
+    assert backoff.held_s("k", now) == 1, "the back-off starts again after 30 minutes without failure"
 
 
-def test_a_cancelled_batch_leaves_no_step_unstarted(recwarn: pytest.WarningsRecorder) -> None:
+def test_cancelled_slow_start_leaves_no_coroutine_unawaited(recwarn: pytest.WarningsRecorder) -> None:
     async def step(at: int) -> None:
         await asyncio.Event().wait()
 

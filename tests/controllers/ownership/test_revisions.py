@@ -1,4 +1,4 @@
-"""ControllerRevisions: data, hashes, names, order, and which of them go."""
+"""ControllerRevisions: data, hashes, names, order and history limit."""
 
 from typing import Any
 
@@ -48,19 +48,19 @@ def revision(number: int, name: str = "", created: str = "", data: bytes = b"nul
     return ControllerRevision(metadata=meta, revision=number, data=RawJSON(data))
 
 
-def test_the_hash_is_the_one_that_kubernetes_computes() -> None:
+def test_hash_equals_the_hash_of_kubernetes() -> None:
     patch = revisions.template_patch(template())
     assert revisions.data_hash(patch, 0) == "b8f5d4b48"
     assert revisions.data_hash(patch, 1) != revisions.data_hash(patch, 0) != revisions.data_hash(patch, None)
 
 
-def test_the_patch_has_its_keys_in_order() -> None:
+def test_template_patch_has_sorted_keys() -> None:
     text = bytes(revisions.template_patch(template())).decode()
     assert text.startswith('{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"web"}},"spec":{"cont')
     assert '"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName"' in text
 
 
-def test_the_patch_is_encoded_as_go_encodes_it() -> None:
+def test_template_patch_is_escaped_like_go_json() -> None:
     patch = revisions.template_patch(template("a<b>&\u2028\u2029é"))
     assert b'"image":"a\\u003cb\\u003e\\u0026\\u2028\\u2029\xc3\xa9"' in bytes(patch)
     unescaped = json.encode(json.read_any(patch))
@@ -79,7 +79,7 @@ def test_a_revision_restores_its_template() -> None:
     assert revision.metadata.ownerReferences[0].uid == "owner-uid"
 
 
-def test_what_means_the_same_is_alike() -> None:
+def test_semantically_equal_templates_are_alike() -> None:
     data = json.read_any(revisions.template_patch(template()))
     data["spec"]["template"]["metadata"]["creationTimestamp"] = None
     new_revision = revision(1, data=json.encode(data))
@@ -89,15 +89,15 @@ def test_what_means_the_same_is_alike() -> None:
     assert not revisions.is_alike(revision(1, data=b'{"x":1}'), template())
 
 
-def test_order_is_by_number_then_age_then_name() -> None:
-    known = [
+def test_revisions_are_sorted_by_number_then_age_then_name() -> None:
+    existing = [
         revision(2, "d"),
         revision(1, "c", "2026-01-02T00:00:00Z"),
         revision(1, "b", "2026-01-01T00:00:00Z"),
         revision(1, "a", "2026-01-02T00:00:00Z"),
     ]
-    assert [revision.metadata.name for revision in revisions.in_order(known)] == ["b", "a", "c", "d"]
-    assert revisions.next_number(known) == 3
+    assert [revision.metadata.name for revision in revisions.in_order(existing)] == ["b", "a", "c", "d"]
+    assert revisions.next_number(existing) == 3
     assert revisions.next_number([]) == 1
 
 
@@ -112,17 +112,17 @@ def test_order_is_by_number_then_age_then_name() -> None:
         (3, -1, [], []),
     ],
 )
-def test_surplus(count: int, limit: int, live: list[str], expected: list[int]) -> None:
-    known = [revision(at) for at in range(1, count + 1)]
-    assert [revision.revision for revision in revisions.surplus(known, limit, live)] == expected
+def test_surplus_revisions_by_history_limit(count: int, limit: int, live: list[str], expected: list[int]) -> None:
+    existing = [revision(at) for at in range(1, count + 1)]
+    assert [revision.revision for revision in revisions.surplus(existing, limit, live)] == expected
 
 
-def test_long_names_are_cut() -> None:
+def test_long_owner_names_are_truncated() -> None:
     assert revisions.revision_name("x" * 253, "abc") == "x" * 223 + "-abc"
 
 
 @given(st.text(), st.integers(0, 2**31 - 1))
-def test_hashes_are_fit_for_names(image: str, collisions: int) -> None:
+def test_hashes_are_valid_in_names(image: str, collisions: int) -> None:
     for hash in (
         revisions.data_hash(RawJSON(json.encode({"image": image})), collisions),
         revisions.template_hash(template(image), collisions),

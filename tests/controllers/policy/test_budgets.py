@@ -1,4 +1,4 @@
-"""What a budget's status says, as tables."""
+"""The status of a disruption budget, computed from its spec and pods."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def budget(**status: Any) -> PodDisruptionBudget:
         ({}, False, Expectation(0, 0)),
     ],
 )
-def test_what_is_expected(spec: dict[str, Any], needs_scale: bool, expected: Expectation) -> None:
+def test_expected_pods_and_desired_healthy(spec: dict[str, Any], needs_scale: bool, expected: Expectation) -> None:
     budget_spec = PodDisruptionBudgetSpec(**spec)
     assert budgets.needs_scale(budget_spec) is needs_scale
     assert budgets.expectation(budget_spec, 5, 9) == expected
@@ -60,7 +60,7 @@ def test_what_is_expected(spec: dict[str, Any], needs_scale: bool, expected: Exp
         (Expectation(0, 0), 3, 0, "InsufficientPods"),
     ],
 )
-def test_what_is_allowed(expected: Expectation, current: int, allowed: int, reason: str) -> None:
+def test_disruptions_allowed(expected: Expectation, current: int, allowed: int, reason: str) -> None:
     status = budgets.status(budget(), expected, current, {}, STAMP)
     assert (status.disruptionsAllowed, status.observedGeneration, status.currentHealthy) == (allowed, 2, current)
     (condition,) = status.conditions
@@ -68,21 +68,21 @@ def test_what_is_allowed(expected: Expectation, current: int, allowed: int, reas
     assert condition.status == ("True" if allowed else "False")
 
 
-def test_the_time_of_a_condition_moves_with_its_value_only() -> None:
+def test_transition_time_changes_only_with_the_condition_status() -> None:
     first = budgets.status(budget(), Expectation(3, 2), 3, {}, ago(100)).conditions
     same = budgets.status(budget(conditions=first), Expectation(3, 1), 3, {}, STAMP).conditions
     other = budgets.status(budget(conditions=first), Expectation(3, 3), 3, {}, STAMP).conditions
     assert [condition.lastTransitionTime for condition in (*same, *other)] == [ago(100), STAMP]
 
 
-def test_a_failure_allows_nothing_and_says_why() -> None:
+def test_sync_failure_allows_no_disruptions() -> None:
     status = budgets.failed(budget(disruptionsAllowed=3, currentHealthy=4, observedGeneration=1), "no luck", STAMP)
     assert (status.disruptionsAllowed, status.currentHealthy) == (0, 4)
     (condition,) = status.conditions
     assert (condition.status, condition.reason, condition.message) == ("False", "SyncFailed", "no luck")
 
 
-def test_granted_evictions_are_forgotten_when_the_pod_goes_or_does_not() -> None:
+def test_granted_evictions_end_with_the_pod_or_expire() -> None:
     granted = {"fresh": ago(20), "old": ago(121), "going": ago(5), "unknown": ago(5)}
     pods = [pod("fresh"), pod("old"), pod("going", is_deleted=True), pod("other")]
     disrupted = budgets.disrupted(budget(disruptedPods=granted), pods, NOW)
@@ -98,7 +98,7 @@ def test_granted_evictions_are_forgotten_when_the_pod_goes_or_does_not() -> None
     [(pod(), 1), (pod(is_ready=False), 0), (pod(is_deleted=True), 0)],
     ids=["ready", "not ready", "deleted"],
 )
-def test_health(pod: Pod, expected: int) -> None:
+def test_healthy_pods(pod: Pod, expected: int) -> None:
     assert budgets.healthy([pod], {}, NOW) == expected
 
 
@@ -112,20 +112,20 @@ def target(since_s: float, *, status: str = "True", reason: str = "EvictionByEvi
 @pytest.mark.parametrize(
     ("pod", "expected"),
     [
-        pytest.param(pod(), None, id="no target"),
+        pytest.param(pod(), None, id="without DisruptionTarget"),
         pytest.param(target(20), 100.0, id="fresh"),
         pytest.param(target(200), 0.0, id="stale"),
-        pytest.param(target(200, status="False"), None, id="taken back"),
-        pytest.param(target(200, reason="TerminationByKubelet"), None, id="by the kubelet"),
-        pytest.param(target(200, phase="Failed"), None, id="ended"),
-        pytest.param(target(200, is_deleted=True), None, id="deleted"),
+        pytest.param(target(200, status="False"), None, id="status False"),
+        pytest.param(target(200, reason="TerminationByKubelet"), None, id="set by the kubelet"),
+        pytest.param(target(200, phase="Failed"), None, id="failed pod"),
+        pytest.param(target(200, is_deleted=True), None, id="deleted pod"),
     ],
 )
-def test_stale_targets(pod: Pod, expected: float | None) -> None:
+def test_seconds_until_a_disruption_target_is_stale(pod: Pod, expected: float | None) -> None:
     assert budgets.stale_in_s(pod, NOW) == expected
 
 
-def test_taking_back() -> None:
+def test_disruption_target_is_set_to_false() -> None:
     changed = budgets.without_disruption_target(target(200), STAMP)
     condition = changed.status.conditions[1]
     assert (condition.status, condition.reason, condition.lastTransitionTime) == ("False", "", STAMP)

@@ -19,7 +19,7 @@ from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothin
 
 NAME = DisruptionController.name
 LABELS = {"app": "web"}
-HERE = Selection(namespace="default")
+IN_DEFAULT = Selection(namespace="default")
 
 
 def budget(name: str = "b", **spec: Any) -> PodDisruptionBudget:
@@ -63,7 +63,7 @@ async def make_set(c: Cluster, replicas: int) -> OwnerReference:
 
 
 async def status_counts(c: Cluster, name: str = "b") -> tuple[int, int, int, int]:
-    """Allowed, healthy, desired, expected."""
+    """disruptionsAllowed, currentHealthy, desiredHealthy and expectedPods of the budget."""
     status = (await c.client.of(PodDisruptionBudget).get(name, "default")).status
     return status.disruptionsAllowed, status.currentHealthy, status.desiredHealthy, status.expectedPods
 
@@ -74,10 +74,10 @@ async def evict(c: Cluster, name: str, options: DeleteOptions | None = None) -> 
 
 
 async def events(c: Cluster) -> list[tuple[str, str, str]]:
-    return [(event.type, event.reason, event.message) for event in (await c.client.of(Event).list(HERE)).items]
+    return [(event.type, event.reason, event.message) for event in (await c.client.of(Event).list(IN_DEFAULT)).items]
 
 
-async def test_the_status_follows_the_pods() -> None:
+async def test_status_follows_the_readiness_of_pods() -> None:
     async with cluster() as c:
         await prepare(c)
         async with c.running(NAME):
@@ -102,7 +102,9 @@ async def test_the_status_follows_the_pods() -> None:
         ({"minAvailable": "40%"}, (1, 3, 2, 5)),
     ],
 )
-async def test_shares_are_of_what_there_should_be(spec: dict[str, Any], expected: tuple[int, ...]) -> None:
+async def test_expected_pods_are_the_replicas_of_the_replicaset(
+    spec: dict[str, Any], expected: tuple[int, ...]
+) -> None:
     async with cluster() as c:
         await prepare(c)
         await make_pods(c, 3, await make_set(c, 5))
@@ -111,15 +113,15 @@ async def test_shares_are_of_what_there_should_be(spec: dict[str, Any], expected
             assert await status_counts(c) == expected
 
 
-async def test_a_set_counts_as_its_deployment() -> None:
+async def test_expected_pods_are_the_replicas_of_the_owning_deployment() -> None:
     async with cluster() as c:
         await prepare(c)
         owner = await make_set(c, 2)
         deployment = await c.client.of(Deployment).create(
             builders.deployment("d", replicas=7, labels=LABELS, namespace="default")
         )
-        above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": deployment.metadata.uid}
-        refs = {"metadata": {"ownerReferences": [{**above, "controller": True}]}}
+        deployment_ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": deployment.metadata.uid}
+        refs = {"metadata": {"ownerReferences": [{**deployment_ref, "controller": True}]}}
         await c.client.of(ReplicaSet).patch("rs", refs, "default")
         await make_pods(c, 2, owner)
         await c.client.of(PodDisruptionBudget).create(budget(maxUnavailable=1))
@@ -128,14 +130,14 @@ async def test_a_set_counts_as_its_deployment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("owner", "why"),
+    ("owner", "message"),
     [
         (("batch/v1", "Job"), "jobs.batch does not implement the scale subresource"),
         (("example.com/v1", "Boat"), 'no matches for kind "Boat" in version "example.com/v1"'),
         (("apps/v1", "StatefulSet"), 'found no controllers for pod "p0"'),
     ],
 )
-def test_what_cannot_be_found_out_allows_nothing(owner: tuple[str, str], why: str) -> None:
+def test_unknown_scale_of_the_owner_allows_no_disruptions(owner: tuple[str, str], message: str) -> None:
     async def main() -> None:
         async with cluster() as c:
             await prepare(c)
@@ -145,13 +147,13 @@ def test_what_cannot_be_found_out_allows_nothing(owner: tuple[str, str], why: st
             async with c.running(NAME):
                 await c.clock.advance(1)
             (condition,) = (await c.client.of(PodDisruptionBudget).get("b", "default")).status.conditions
-            assert (condition.status, condition.reason, condition.message) == ("False", "SyncFailed", why)
-            text = f"Failed to calculate the number of expected pods: {why}"
+            assert (condition.status, condition.reason, condition.message) == ("False", "SyncFailed", message)
+            text = f"Failed to calculate the number of expected pods: {message}"
             assert ("Warning", "CalculateExpectedPodCountFailed", text) in await events(c)
-            with pytest.raises(errors.TooManyRequests) as refused:
+            with pytest.raises(errors.TooManyRequests) as rejected:
                 await evict(c, "p0")
             start = "The disruption budget b"
-            assert refused.value.causes[0]["message"].startswith(start)
+            assert rejected.value.causes[0]["message"].startswith(start)
 
     asyncio.run(main())
 
@@ -185,7 +187,7 @@ async def test_two_budgets_for_a_pod_are_reported() -> None:
         assert 'Pod "default"/"p0" matches multiple PodDisruptionBudgets.  Chose "' in messages.pop()
 
 
-async def test_evictions_at_the_same_time_never_exceed_the_budget() -> None:
+async def test_concurrent_evictions_never_exceed_the_budget() -> None:
     async with cluster() as c:
         await prepare(c)
         await make_pods(c, 50, await make_set(c, 50))
@@ -195,17 +197,17 @@ async def test_evictions_at_the_same_time_never_exceed_the_budget() -> None:
             results = await asyncio.gather(*(evict(c, f"p{at}") for at in range(50)), return_exceptions=True)
             granted = [at for at, result in enumerate(results) if result is None]
             assert len(granted) == 7
-            refused = [result for result in results if result is not None]
-            assert {type(result) for result in refused} == {errors.TooManyRequests}
-            pods = (await c.client.of(Pod).list(HERE)).items
+            rejected = [result for result in results if result is not None]
+            assert {type(result) for result in rejected} == {errors.TooManyRequests}
+            pods = (await c.client.of(Pod).list(IN_DEFAULT)).items
             assert sum(pod.metadata.deletionTimestamp is None for pod in pods) == 43
             await c.clock.settle()
             assert await status_counts(c) == (0, 43, 43, 50)
             status = (await c.client.of(PodDisruptionBudget).get("b", "default")).status
             assert status.disruptedPods == {}
-            left = next(at for at in range(50) if at not in granted)
+            remaining = next(at for at in range(50) if at not in granted)
             with pytest.raises(errors.TooManyRequests) as last:
-                await evict(c, f"p{left}")
+                await evict(c, f"p{remaining}")
             assert last.value.message == "Cannot evict pod as it would violate the pod's disruption budget."
             assert last.value.causes == [
                 {
@@ -215,15 +217,15 @@ async def test_evictions_at_the_same_time_never_exceed_the_budget() -> None:
             ]
 
 
-@pytest.mark.parametrize(("policy", "is_let_go"), [("IfHealthyBudget", False), ("AlwaysAllow", True)])
-async def test_unhealthy_pods_go_where_the_budget_lets_them(policy: str, is_let_go: bool) -> None:
+@pytest.mark.parametrize(("policy", "is_evicted"), [("IfHealthyBudget", False), ("AlwaysAllow", True)])
+async def test_unhealthy_pod_eviction_policy(policy: str, is_evicted: bool) -> None:
     async with cluster() as c:
         await prepare(c)
         await make_pods(c, 3, ready=1)
         await c.client.of(PodDisruptionBudget).create(budget(minAvailable=2, unhealthyPodEvictionPolicy=policy))
         async with c.running(NAME):
             await c.clock.settle()
-            if is_let_go:
+            if is_evicted:
                 await evict(c, "p2")
             else:
                 with pytest.raises(errors.TooManyRequests):
@@ -232,7 +234,7 @@ async def test_unhealthy_pods_go_where_the_budget_lets_them(policy: str, is_let_
                 await evict(c, "p0")
 
 
-async def test_an_eviction_that_was_granted_and_not_carried_out_expires() -> None:
+async def test_granted_eviction_expires_if_the_pod_is_not_deleted() -> None:
     async with cluster() as c:
         await prepare(c)
         await make_pods(c, 2)
@@ -254,7 +256,7 @@ async def test_an_eviction_that_was_granted_and_not_carried_out_expires() -> Non
             assert ("Warning", "NotDeleted", text) in await events(c)
 
 
-async def test_a_pod_that_was_to_be_disrupted_and_was_not_takes_it_back() -> None:
+async def test_stale_disruption_target_condition_is_cleared() -> None:
     async with cluster() as c:
         await prepare(c)
         await make_pods(c, 1)

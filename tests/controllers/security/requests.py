@@ -29,7 +29,7 @@ KEY = ec.generate_private_key(ec.SECP256R1())
 
 
 def pem(name: str, *organizations: str, names: Sequence[str] = ()) -> bytes:
-    """`names` are DNS names, addresses, mail addresses (with an @) or URIs (with a :)."""
+    """A PEM request; `names` are DNS names, addresses, mail addresses (with an @) or URIs (with a :)."""
     parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
     subject = x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject)

@@ -17,12 +17,12 @@ from tests.controllers.cluster import cluster
 from tests.controllers.security.token_secrets import KEY, account, config, token_secret
 
 
-async def test_a_secret_gets_its_token(tmp_path: Path) -> None:
+async def test_token_secret_is_filled_and_deleted_with_its_account(tmp_path: Path) -> None:
     async with cluster() as c:
         secrets, robot = c.client.of(Secret), await account(c)
         async with c.running(ServiceAccountTokenController.name, config=config(tmp_path)):
             await secrets.create(token_secret("robot-token", "robot"))
-            await secrets.create(token_secret("nobodys", "nobody"))
+            await secrets.create(token_secret("unowned", "nobody"))
             await secrets.create(Secret(metadata=ObjectMeta(name="plain", namespace="default")))
             await c.clock.settle()
             secret = await secrets.get("robot-token", "default")
@@ -32,11 +32,11 @@ async def test_a_secret_gets_its_token(tmp_path: Path) -> None:
             assert token_claims == {**claims(robot, secret), "iss": "kubernetes/serviceaccount"}
             assert secret.metadata.annotations[account_tokens.UID_KEY] == robot.metadata.uid
             with pytest.raises(errors.NotFound):
-                await secrets.get("nobodys", "default")
+                await secrets.get("unowned", "default")
             await secrets.patch("robot-token", {"data": {"ca.crt": None}}, "default", type=PatchType.MERGE)
             await c.clock.settle()
-            again = await secrets.get("robot-token", "default")
-            assert again.data == secret.data, "the token stays"
+            refilled = await secrets.get("robot-token", "default")
+            assert refilled.data == secret.data, "the token is kept"
         before = await c.revision()
         async with c.running(ServiceAccountTokenController.name, config=config(tmp_path)):
             await c.clock.advance(60)
@@ -67,8 +67,8 @@ def test_a_secret_is_complete_with_token_namespace_and_ca() -> None:
     robot = ServiceAccount(metadata=ObjectMeta(name="robot", namespace="ns", uid="u"))
     secret = token_secret("s", "robot")
     signer = TokenSigner(key_pem=KEY.key, issuer=account_tokens.ISSUER)
-    full = completed(secret, robot, b"ca", signer)
-    assert is_complete(full, b"ca")
-    assert not is_complete(full, b"another")
-    assert is_complete(full, b""), "without a CA none is wanted"
-    assert secret.data == {}, "the cached object is left as it is"
+    complete_secret = completed(secret, robot, b"ca", signer)
+    assert is_complete(complete_secret, b"ca")
+    assert not is_complete(complete_secret, b"another")
+    assert is_complete(complete_secret, b""), "without a root CA the secret needs none"
+    assert secret.data == {}, "the cached secret is not changed"

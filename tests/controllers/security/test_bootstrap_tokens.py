@@ -82,9 +82,9 @@ async def _cluster_info_keys(c: Cluster) -> list[str]:
 
 def test_a_signature_is_a_detached_jws() -> None:
     head, content, mac = signature("content", "abcdef", "secret").split(".")
-    assert content == "", "it is detached"
+    assert content == "", "the payload is detached"
     assert base64.urlsafe_b64decode(head + "==") == b'{"alg":"HS256","kid":"abcdef"}'
     signed = f"{head}.{base64.urlsafe_b64encode(b'content').rstrip(b'=').decode()}".encode()
     expected = base64.urlsafe_b64encode(hmac.new(b"secret", signed, hashlib.sha256).digest()).rstrip(b"=")
     assert mac.encode() == expected
-    assert signed_data({"x": "y"}, {"a": "b"}) == {"x": "y"}, "there is nothing to sign"
+    assert signed_data({"x": "y"}, {"a": "b"}) == {"x": "y"}, "without a kubeconfig nothing is signed"

@@ -24,8 +24,8 @@ from tests.controllers.security.requests import APPROVING, CLIENT_USAGES, SIGNIN
 
 NODE = ("system:node:n1", "system:nodes")
 NODE_USER = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
-JOINING = UserInfo("system:bootstrap:abcdef", groups=("system:bootstrappers", "system:authenticated"))
-SERVES = ("digital signature", "key encipherment", "server auth")
+BOOTSTRAP_USER = UserInfo("system:bootstrap:abcdef", groups=("system:bootstrappers", "system:authenticated"))
+SERVING_USAGES = ("digital signature", "key encipherment", "server auth")
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,19 @@ SERVES = ("digital signature", "key encipherment", "server auth")
             ("client auth",),
             "usages did not match [client auth digital signature key encipherment]",
         ),
-        (KUBELET_SERVING, pem(*NODE, names=["n1", "10.0.0.1"]), SERVES, ""),
-        (KUBELET_SERVING, pem(*NODE), SERVES, "DNS or IP subjectAltName is required"),
-        (KUBELET_SERVING, pem(*NODE, names=["n1", "a@b.c"]), SERVES, "Email subjectAltNames are not allowed"),
-        (KUBELET_SERVING, pem(*NODE, names=["n1", "spiffe://x"]), SERVES, "URI subjectAltNames are not allowed"),
+        (KUBELET_SERVING, pem(*NODE, names=["n1", "10.0.0.1"]), SERVING_USAGES, ""),
+        (KUBELET_SERVING, pem(*NODE), SERVING_USAGES, "DNS or IP subjectAltName is required"),
+        (KUBELET_SERVING, pem(*NODE, names=["n1", "a@b.c"]), SERVING_USAGES, "Email subjectAltNames are not allowed"),
+        (
+            KUBELET_SERVING,
+            pem(*NODE, names=["n1", "spiffe://x"]),
+            SERVING_USAGES,
+            "URI subjectAltNames are not allowed",
+        ),
         (
             KUBELET_SERVING,
             pem("n1", "system:nodes", names=["n1"]),
-            SERVES,
+            SERVING_USAGES,
             "subject common name does not begin with system:node:",
         ),
         (LEGACY, pem("anybody"), ("cert sign",), ""),
@@ -83,14 +88,16 @@ def client_of(c: Cluster, user: UserInfo) -> Client:
 
 async def test_requests_of_nodes_are_approved_and_signed(tmp_path: Path) -> None:
     async with cluster() as c:
-        await bind_group(c, "system:certificates.k8s.io:certificatesigningrequests:nodeclient", JOINING.groups[0])
+        await bind_group(
+            c, "system:certificates.k8s.io:certificatesigningrequests:nodeclient", BOOTSTRAP_USER.groups[0]
+        )
         await bind_group(c, "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes")
-        await bind_group(c, "system:node-bootstrapper", JOINING.groups[0])
+        await bind_group(c, "system:node-bootstrapper", BOOTSTRAP_USER.groups[0])
         content = pem("system:node:n1", "system:nodes")
         async with c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
-            for name, user in (("joins", JOINING), ("renews", NODE_USER)):
-                mine = client_of(c, user).of(CertificateSigningRequest)
-                await mine.create(request(content, KUBELET_CLIENT, *CLIENT_USAGES, name=name))
+            for name, user in (("joins", BOOTSTRAP_USER), ("renews", NODE_USER)):
+                user_requests = client_of(c, user).of(CertificateSigningRequest)
+                await user_requests.create(request(content, KUBELET_CLIENT, *CLIENT_USAGES, name=name))
             await c.client.of(CertificateSigningRequest).create(
                 request(pem("system:node:n2", "system:nodes", "more"), KUBELET_CLIENT, *CLIENT_USAGES, name="wrong")
             )

@@ -61,7 +61,7 @@ def test_a_lifetime_is_at_least_ten_minutes_and_at_most_the_maximum(
     assert lifetime_s(requested, most) == expected
 
 
-def test_a_certificate_ends_with_its_ca_at_the_latest() -> None:
+def test_certificate_does_not_outlive_its_ca() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     end = now + timedelta(days=30)
     minutes = timedelta(minutes=5)

@@ -1,4 +1,4 @@
-"""Tokens of service accounts that nobody uses."""
+"""Deletion of unused service account tokens in secrets."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ async def test_unused_tokens_become_invalid_and_are_deleted_after_a_year(tmp_pat
         await _pod(c, "mounted")
         async with c.running(LegacyTokenCleanerController.name, config=config(tmp_path)):
             await c.clock.advance(YEAR)
-            assert await _invalid(c) == {}, "uses are noted since the day after the start"
+            assert await _invalid(c) == {}, "a token can be unused only from the day on which tracking started"
             day = legacy_tokens.day_of(c.clock.now())
             await secrets.patch("used", {"metadata": {"labels": {LAST_USED: day}}}, "default", type=PatchType.MERGE)
             await c.clock.advance(2 * DAY)

@@ -1,4 +1,4 @@
-"""Services and pods with addresses, as tests want them."""
+"""Builders of services and of pods with addresses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from tests.controllers.nodes.fleet import Fleet, condition
 
 
 def service(name: str = "web", *, labels: Mapping[str, str] | None = None, **spec: Any) -> Service:
-    """As the server completes one of pods with the label `app: web`; an argument that is None is left out."""
+    """A service with defaults that selects pods with the label `app: web`; an argument that is None is left out."""
     fields = {
         "selector": {"app": "web"},
         "ports": [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}],
@@ -30,7 +30,7 @@ def pod(
     name: str,
     *ips: str,
     ready: bool = True,
-    gone: bool = False,
+    is_deleted: bool = False,
     phase: str = "Running",
     ports: Sequence[Mapping[str, Any]] = (),
     labels: Mapping[str, str] | None = None,
@@ -39,7 +39,7 @@ def pod(
     containers = [{**CONTAINER, "ports": list(ports)}]
     value = pod_value({"nodeName": "n", "containers": containers, **spec}, name=name, uid=f"uid-{name}")
     value["metadata"]["labels"] = dict(labels or {"app": "web"})
-    if gone:
+    if is_deleted:
         value["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
     value["status"] = {
         "phase": phase,
@@ -51,7 +51,7 @@ def pod(
 
 
 class Backends(Fleet):
-    """Pods that a test starts, makes ready and ends, and what the controllers make of them."""
+    """Pods and services that a test creates, and the EndpointSlices that the controllers create for them."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -92,16 +92,16 @@ class Backends(Fleet):
         return list((await self._client.of(EndpointSlice).list(chosen)).items)
 
     async def listed(self, name: str = "web") -> dict[str, tuple[bool | None, bool | None, bool | None]]:
-        """Pod to ready, serving, terminating, over all slices."""
-        conditions_by_address: dict[str, tuple[bool | None, bool | None, bool | None]] = {}
+        """Conditions (ready, serving, terminating) of the endpoints in all slices, by pod."""
+        conditions_by_pod: dict[str, tuple[bool | None, bool | None, bool | None]] = {}
         for endpoint_slice in await self.slices(name):
             for endpoint in endpoint_slice.endpoints or ():
                 conditions = endpoint.conditions
                 assert endpoint.targetRef is not None
-                assert endpoint.targetRef.name not in conditions_by_address, "a pod is in one slice only"
-                conditions_by_address[endpoint.targetRef.name] = (
+                assert endpoint.targetRef.name not in conditions_by_pod, "a pod is in only one slice"
+                conditions_by_pod[endpoint.targetRef.name] = (
                     conditions.ready,
                     conditions.serving,
                     conditions.terminating,
                 )
-        return conditions_by_address
+        return conditions_by_pod

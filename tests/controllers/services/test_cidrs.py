@@ -28,29 +28,31 @@ def cidr(name: str, *cidrs: str) -> ServiceCIDR:
         ([cidr("b", "10.0.0.0/24")], ["10.0.0.77"], False),
     ],
 )
-def test_whether_an_address_needs_the_range(others: list[ServiceCIDR], addresses: list[str], needed: bool) -> None:
+def test_service_cidr_is_needed_by_addresses_in_no_other_cidr(
+    others: list[ServiceCIDR], addresses: list[str], needed: bool
+) -> None:
     assert is_needed(cidr("a", "10.0.0.0/24"), others, addresses) is needed
 
 
-async def ready(c: Cluster, name: str) -> tuple[str, str, str]:
+async def ready_condition(c: Cluster, name: str) -> tuple[str, str, str]:
     await c.clock.settle()
     (condition,) = (await c.client.of(ServiceCIDR).get(name)).status.conditions
     return condition.status, condition.reason, condition.message
 
 
-async def test_the_life_of_a_range() -> None:
+async def test_deleted_service_cidr_stays_until_its_addresses_are_released() -> None:
     async with cluster() as c:
         cidrs = c.client.of(ServiceCIDR)
         async with c.running(NAME):
-            assert await ready(c, "kubernetes") == ("True", "", "Kubernetes Service CIDR is ready")
+            assert await ready_condition(c, "kubernetes") == ("True", "", "Kubernetes Service CIDR is ready")
             assert (await cidrs.get("kubernetes")).metadata.finalizers == [FINALIZER]
             await cidrs.create(cidr("more", "10.77.0.0/24"))
-            assert await ready(c, "more") == ("True", "", "Kubernetes Service CIDR is ready")
+            assert await ready_condition(c, "more") == ("True", "", "Kubernetes Service CIDR is ready")
             spec = {"ports": [{"port": 80}], "clusterIP": "10.77.0.9"}
             value = {"metadata": {"name": "s", "namespace": "default"}, "spec": spec}
             await c.client.of(Service).create(codec.from_value(value, Service))
             await cidrs.delete("more")
-            assert await ready(c, "more") == (
+            assert await ready_condition(c, "more") == (
                 "False",
                 "Terminating",
                 "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new "
@@ -67,7 +69,7 @@ async def test_the_life_of_a_range() -> None:
         assert await c.revision() == before
 
 
-async def test_a_range_within_another_goes_after_a_while() -> None:
+async def test_deleted_service_cidr_within_another_is_removed_after_a_delay() -> None:
     async with cluster() as c, c.running(NAME):
         cidrs = c.client.of(ServiceCIDR)
         await cidrs.create(cidr("outer", "10.77.0.0/16"))

@@ -15,7 +15,7 @@ from tests.controllers.services.backends import Backends, pod, service
 NAME = "endpoints-controller"
 
 
-def test_pods_with_the_same_ports_are_together_in_order() -> None:
+def test_pods_with_equal_ports_share_a_sorted_subset() -> None:
     service_ = service(ports=[{"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"}])
     first, other = ([{"name": "web", "containerPort": port, "protocol": "TCP"}] for port in (8080, 9090))
     pods = [
@@ -24,7 +24,7 @@ def test_pods_with_the_same_ports_are_together_in_order() -> None:
         pod("b", "10.1.0.2", ports=first, ready=False),
         pod("d", "10.1.0.4", ports=other),
         pod("none", "10.1.0.5"),
-        pod("gone", "10.1.0.6", ports=first, gone=True),
+        pod("gone", "10.1.0.6", ports=first, is_deleted=True),
     ]
     subsets = [
         (
@@ -37,8 +37,8 @@ def test_pods_with_the_same_ports_are_together_in_order() -> None:
     assert subsets == [(["10.1.0.1", "10.1.0.3"], ["10.1.0.2"], [8080]), (["10.1.0.4"], [], [9090])]
 
 
-def test_unready_addresses_are_published_where_asked_for() -> None:
-    pods = [pod("a", "10.1.0.1", ready=False), pod("b", "10.1.0.2", gone=True)]
+def test_publish_not_ready_addresses() -> None:
+    pods = [pod("a", "10.1.0.1", ready=False), pod("b", "10.1.0.2", is_deleted=True)]
     (subset,) = subsets_of(service(publishNotReadyAddresses=True), pods)
     assert [address.ip for address in subset.addresses] == ["10.1.0.1", "10.1.0.2"]
 
@@ -53,7 +53,9 @@ def test_unready_addresses_are_published_where_asked_for() -> None:
         ([(500, 300), (400, 100)], [(500, 75), (400, 25)]),
     ],
 )
-def test_a_thousand_and_no_more(sizes: list[tuple[int, int]], kept: list[tuple[int, int]] | None) -> None:
+def test_subsets_are_truncated_to_1000_addresses(
+    sizes: list[tuple[int, int]], kept: list[tuple[int, int]] | None
+) -> None:
     def addresses(count: int) -> list[EndpointAddress]:
         return [EndpointAddress(ip=f"10.0.{index >> 8}.{index & 255}") for index in range(count)]
 
@@ -67,7 +69,7 @@ def test_a_thousand_and_no_more(sizes: list[tuple[int, int]], kept: list[tuple[i
     assert counts == kept
 
 
-def test_endpoints_beyond_the_limit_are_cut_and_annotated_once() -> None:
+def test_endpoints_over_capacity_are_truncated_and_annotated() -> None:
     pods = [pod(f"p{index}", f"10.1.{index >> 8}.{index & 255}") for index in range(1001)]
     endpoints = desired(service(), pods, None, "")
     assert endpoints is not None
@@ -120,7 +122,7 @@ async def test_endpoints_follow_pods_and_services() -> None:
             await c.client.of(Pod).delete("a", "default", options=Delete(grace_period_s=0))
             assert await ips() == (["10.244.0.3"], [])
             await endpoints.delete("web", "default")
-            assert await ips() == (["10.244.0.3"], []), "it is made again"
+            assert await ips() == (["10.244.0.3"], []), "deleted Endpoints are recreated"
             ports = [{"name": "http", "port": 80, "targetPort": 9090}]
             await c.client.of(Service).patch("web", {"spec": {"ports": ports}}, "default")
             await c.clock.settle()
@@ -133,7 +135,7 @@ async def test_endpoints_follow_pods_and_services() -> None:
                 await endpoints.get("web", "default")
 
 
-async def test_what_others_made_is_left_alone_and_what_is_left_over_goes_at_the_start() -> None:
+async def test_orphaned_endpoints_are_deleted_at_start_and_manual_endpoints_kept() -> None:
     async with cluster() as c:
         endpoints = c.client.of(Endpoints)
 
@@ -160,7 +162,7 @@ async def test_what_others_made_is_left_alone_and_what_is_left_over_goes_at_the_
             assert names == {"kubernetes", "lock", "mine", "bare"}
 
 
-def test_headless() -> None:
+def test_endpoints_of_a_headless_service_without_ports() -> None:
     endpoints = desired(service(clusterIP="None", ports=[]), [pod("a", "10.1.0.1")], None, "")
     assert endpoints is not None
     assert endpoints.metadata == ObjectMeta(

@@ -27,14 +27,14 @@ def subset(*ips: str, port: int = 80, unready: tuple[str, ...] = ()) -> dict[str
     }
 
 
-def test_what_is_mirrored() -> None:
+def test_endpoints_that_are_mirrored() -> None:
     assert is_mirrored(endpoints())
     assert not is_mirrored(endpoints(labels={"endpointslice.kubernetes.io/skip-mirror": "true"}))
     assert not is_mirrored(endpoints(annotations={"control-plane.alpha.kubernetes.io/leader": "{}"}))
     assert not is_mirrored(None)
 
 
-def test_one_slice_for_each_family_and_set_of_ports() -> None:
+def test_slices_are_split_by_address_family_and_ports() -> None:
     new_mirrored = mirrored(
         endpoints(subset("10.0.0.1", "fd00::1", unready=("10.0.0.2",)), subset("10.0.0.3", port=81)), 1000
     )
@@ -42,18 +42,18 @@ def test_one_slice_for_each_family_and_set_of_ports() -> None:
     assert shape == {("IPv4", 80): 2, ("IPv6", 80): 1, ("IPv4", 81): 1}
 
 
-def test_an_address_in_two_subsets_is_one_with_both_ports() -> None:
+def test_address_in_two_subsets_has_the_ports_of_both() -> None:
     new_mirrored = mirrored(endpoints(subset("10.0.0.1"), subset("10.0.0.1", port=81)), 1000)
     assert [[port[1] for port in key[1]] for key in new_mirrored.endpoints] == [[80, 81]]
 
 
-def test_limits_and_nonsense() -> None:
+def test_addresses_over_the_limit_and_invalid_addresses_are_counted() -> None:
     new_mirrored = mirrored(endpoints(subset("10.0.0.1", "10.0.0.2", "10.0.0.3", "nonsense", unready=("10.0.0.4",))), 2)
     assert (sum(map(len, new_mirrored.endpoints.values())), new_mirrored.skipped, new_mirrored.invalid) == (2, 3, 0)
     assert mirrored(endpoints(subset("nonsense")), 2).invalid == 1
 
 
-def test_slices_are_used_again() -> None:
+def test_existing_slices_are_reused() -> None:
     source = endpoints(subset("10.0.0.1"))
     (first,) = plan(source, [], mirrored(source, 9)).write
     first.metadata.name = "web-x"
@@ -83,7 +83,7 @@ async def test_slices_follow_endpoints() -> None:
             source = endpoints(subset("10.0.0.1"), labels={"team": "a"}, annotations={"note": "x"})
             source.metadata.uid = ""
             created_endpoints = await client.create(source)
-            assert await slices(c) == [], "there is no service"
+            assert await slices(c) == [], "without a service nothing is mirrored"
             await make_service(c)
             (endpoint_slice,) = await slices(c)
             meta = endpoint_slice.metadata
@@ -111,14 +111,14 @@ async def test_slices_follow_endpoints() -> None:
                 "10.0.0.2": False,
             }
             await c.client.of(EndpointSlice).delete(endpoint_slice.metadata.name, "default")
-            assert len(await slices(c)) == 1, "it is made again"
+            assert len(await slices(c)) == 1, "a deleted slice is recreated"
         await second_run_writes_nothing(c, NAME)
         async with c.running(NAME):
             await client.delete("web", "default")
             assert await slices(c) == []
 
 
-async def test_a_selector_ends_it() -> None:
+async def test_selector_on_the_service_stops_mirroring() -> None:
     async with cluster() as c, c.running(NAME):
         await make_service(c)
         source = endpoints(subset("10.0.0.1"))

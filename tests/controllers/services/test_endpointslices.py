@@ -20,27 +20,29 @@ NAME = "endpointslice-controller"
 NODE = codec.from_value(node_value("n", zone="z1"), Node)
 
 
-def only(service: Service, pod: Pod, family: str = "IPv4") -> Endpoint | None:
+def only_endpoint(service: Service, pod: Pod, family: str = "IPv4") -> Endpoint | None:
     desired = desired_endpoints(service, [pod], family, lambda name: NODE if name == "n" else None)
     listed = [endpoint for group in desired.groups.values() for endpoint in group.endpoints.values()]
     return listed[0] if listed else None
 
 
 @pytest.mark.parametrize(
-    ("about", "publishes", "conditions"),
+    ("pod_fields", "publishes", "conditions"),
     [
         ({}, False, (True, True, False)),
         ({"ready": False}, False, (False, False, False)),
         ({"ready": False}, True, (True, False, False)),
-        ({"gone": True}, False, (False, True, True)),
-        ({"gone": True}, True, (True, True, True)),
-        ({"gone": True, "ready": False}, False, (False, False, True)),
+        ({"is_deleted": True}, False, (False, True, True)),
+        ({"is_deleted": True}, True, (True, True, True)),
+        ({"is_deleted": True, "ready": False}, False, (False, False, True)),
         ({"phase": "Succeeded"}, False, None),
         ({"phase": "Failed"}, True, None),
     ],
 )
-def test_the_state_of_an_endpoint(about: dict[str, Any], publishes: bool, conditions: tuple[bool, ...] | None) -> None:
-    endpoint = only(service(publishNotReadyAddresses=publishes), pod("a", "10.1.0.1", **about))
+def test_endpoint_conditions_by_pod_state(
+    pod_fields: dict[str, Any], publishes: bool, conditions: tuple[bool, ...] | None
+) -> None:
+    endpoint = only_endpoint(service(publishNotReadyAddresses=publishes), pod("a", "10.1.0.1", **pod_fields))
     endpoint_conditions = endpoint.conditions if endpoint is not None else None
     assert (
         endpoint_conditions
@@ -48,18 +50,18 @@ def test_the_state_of_an_endpoint(about: dict[str, Any], publishes: bool, condit
     ) == conditions
 
 
-def test_what_an_endpoint_says() -> None:
-    endpoint = only(service(), pod("a", "10.1.0.1", "fd00::0:1", hostname="h", subdomain="web"))
+def test_endpoint_fields_by_address_family() -> None:
+    endpoint = only_endpoint(service(), pod("a", "10.1.0.1", "fd00::0:1", hostname="h", subdomain="web"))
     assert endpoint is not None
     assert (endpoint.addresses, endpoint.hostname, endpoint.nodeName, endpoint.zone) == (["10.1.0.1"], "h", "n", "z1")
     assert endpoint.targetRef is not None
     assert (endpoint.targetRef.kind, endpoint.targetRef.name, endpoint.targetRef.uid) == ("Pod", "a", "uid-a")
     assert endpoint.hints is None
-    six = only(service(), pod("a", "10.1.0.1", "fd00::0:1", hostname="h", subdomain="other"), "IPv6")
-    assert six is not None
-    assert (six.addresses, six.hostname) == (["fd00::1"], None)
-    assert only(service(), pod("a")) is None
-    assert only(service(), pod("a", "10.1.0.1"), "IPv6") is None
+    ipv6_endpoint = only_endpoint(service(), pod("a", "10.1.0.1", "fd00::0:1", hostname="h", subdomain="other"), "IPv6")
+    assert ipv6_endpoint is not None
+    assert (ipv6_endpoint.addresses, ipv6_endpoint.hostname) == (["fd00::1"], None)
+    assert only_endpoint(service(), pod("a")) is None
+    assert only_endpoint(service(), pod("a", "10.1.0.1"), "IPv6") is None
 
 
 @pytest.mark.parametrize(
@@ -71,19 +73,19 @@ def test_what_an_endpoint_says() -> None:
         ("PreferSameNode", {"forZones": [{"name": "z1"}], "forNodes": [{"name": "n"}]}),
     ],
 )
-def test_hints(distribution: str | None, hints: dict[str, Any] | None) -> None:
-    endpoint = only(service(trafficDistribution=distribution), pod("a", "10.1.0.1"))
+def test_topology_hints_by_traffic_distribution(distribution: str | None, hints: dict[str, Any] | None) -> None:
+    endpoint = only_endpoint(service(trafficDistribution=distribution), pod("a", "10.1.0.1"))
     assert endpoint is not None
     assert (codec.to_value(endpoint.hints) if endpoint.hints else None) == hints
 
 
-def test_pods_on_nodes_that_are_not_there_wait() -> None:
-    lost = pod("a", "10.1.0.1", nodeName="elsewhere")
-    assert only(service(), lost) is None
-    published = only(service(publishNotReadyAddresses=True), lost)
+def test_pods_on_unknown_nodes_are_not_listed() -> None:
+    unknown_node_pod = pod("a", "10.1.0.1", nodeName="elsewhere")
+    assert only_endpoint(service(), unknown_node_pod) is None
+    published = only_endpoint(service(publishNotReadyAddresses=True), unknown_node_pod)
     assert published is not None
     assert published.zone is None
-    desired = desired_endpoints(service(), [lost], "IPv4", lambda name: None)
+    desired = desired_endpoints(service(), [unknown_node_pod], "IPv4", lambda name: None)
     assert desired.missing_nodes == {"elsewhere"}
 
 
@@ -156,11 +158,13 @@ def shape(packing: Packing) -> tuple[int, list[int], list[int], int]:
         ([[1], [2]], [], (0, [0], [], 1)),
     ],
 )
-def test_as_few_changes_as_can_be(before: list[list[int]], expected: list[int], result: tuple[Any, ...]) -> None:
+def test_packing_changes_as_few_slices_as_possible(
+    before: list[list[int]], expected: list[int], result: tuple[Any, ...]
+) -> None:
     assert shape(pack(existing(*before), group(*expected), 4)) == result
 
 
-def test_another_port_takes_over_the_slice() -> None:
+def test_slice_is_reused_when_its_ports_change() -> None:
     old = existing([1, 2], ports=[EndpointPort(name="http", port=81, protocol="TCP")])
     packing = pack(old, group(1, 2), 4)
     assert shape(packing) == (0, [2], [], 0)
@@ -191,7 +195,7 @@ def test_every_endpoint_is_in_one_slice_and_no_slice_is_too_large(
         for content in packed.changed
     )
     assert all(len(item.endpoints) <= 4 for item in packed.new)
-    again = [
+    repacked = [
         codec.from_value(
             {
                 "metadata": {"name": f"s{at}"},
@@ -203,7 +207,7 @@ def test_every_endpoint_is_in_one_slice_and_no_slice_is_too_large(
         )
         for at, content in enumerate(contents)
     ]
-    assert shape(pack(again, groups, 4))[1:] == ([], [], 0), "the second time nothing changes"
+    assert shape(pack(repacked, groups, 4))[1:] == ([], [], 0), "the second time nothing changes"
 
 
 async def test_slices_follow_pods() -> None:
@@ -221,7 +225,7 @@ async def test_slices_follow_pods() -> None:
             assert await backends.listed() == {"a": (True, True, False), "b": (False, False, False)}
             (slice_,) = await backends.slices()
             meta = slice_.metadata
-            assert meta.name == empty.metadata.name, "the empty one was used"
+            assert meta.name == empty.metadata.name, "the empty slice is reused"
             assert meta.name.startswith("web-")
             assert meta.labels == {
                 "team": "a",
@@ -255,11 +259,11 @@ async def test_slices_follow_pods() -> None:
             (slice_,) = await backends.slices()
             assert slice_.metadata.labels["team"] == "b"
             await c.client.of(EndpointSlice).delete(slice_.metadata.name, "default")
-            assert list(await backends.listed()) == ["other"], "it is made again"
+            assert list(await backends.listed()) == ["other"], "a deleted slice is recreated"
         await second_run_writes_nothing(c, NAME)
 
 
-async def test_many_pods_take_several_slices_and_nothing_is_made_twice() -> None:
+async def test_35_pods_fill_four_slices_and_a_deletion_changes_one() -> None:
     async with cluster() as c:
         backends = Backends(c)
         await backends.account()
@@ -279,7 +283,7 @@ async def test_many_pods_take_several_slices_and_nothing_is_made_twice() -> None
             assert len(await backends.listed()) == 34
 
 
-async def test_without_a_selector_or_by_another_name_there_are_none() -> None:
+async def test_services_without_selector_or_with_external_name_have_no_slices() -> None:
     async with cluster() as c, c.running(NAME):
         backends = Backends(c)
         await backends.serve("bare", selector={})
@@ -287,7 +291,7 @@ async def test_without_a_selector_or_by_another_name_there_are_none() -> None:
         assert await backends.slices("bare") == await backends.slices("name") == []
 
 
-async def test_headless_without_ports_and_a_node_that_comes_late() -> None:
+async def test_headless_endpoint_is_listed_once_its_node_exists() -> None:
     async with cluster() as c, c.running(NAME):
         backends = Backends(c)
         await backends.account()
@@ -301,7 +305,7 @@ async def test_headless_without_ports_and_a_node_that_comes_late() -> None:
         assert not slice_.ports
 
 
-async def test_a_batch_period_gathers_changes() -> None:
+async def test_batch_period_delays_and_merges_updates() -> None:
     async with cluster() as c:
         backends = Backends(c)
         await backends.account()
@@ -316,7 +320,7 @@ async def test_a_batch_period_gathers_changes() -> None:
             assert sorted(await backends.listed()) == ["a", "b"]
 
 
-async def test_a_change_by_somebody_else_is_undone() -> None:
+async def test_manual_change_of_a_slice_is_reverted() -> None:
     async with cluster() as c, c.running(NAME):
         backends = Backends(c)
         await backends.account()

@@ -1,4 +1,4 @@
-"""service-lb-controller, with a cloud in memory."""
+"""service-lb-controller, with a fake cloud provider."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from tests.controllers.services.backends import Backends, service
 NAME = "service-lb-controller"
 
 
-def test_who_wants_one() -> None:
+def test_wants_load_balancer_by_type_and_class() -> None:
     assert wants_load_balancer(service(type="LoadBalancer"))
     assert not wants_load_balancer(service(type="NodePort"))
     assert not wants_load_balancer(service(type="LoadBalancer", loadBalancerClass="example.com/other"))
@@ -31,11 +31,11 @@ def test_who_wants_one() -> None:
         (node_value("n", unschedulable=True), True),
     ],
 )
-def test_which_nodes_it_sends_to(node: dict[str, object], expected: bool) -> None:
+def test_nodes_eligible_as_load_balancer_hosts(node: dict[str, object], expected: bool) -> None:
     assert is_host(codec.from_value(node, Node)) is expected
 
 
-def test_events_of_changes() -> None:
+def test_changes_of_type_and_source_ranges_are_reported() -> None:
     old = service(type="ClusterIP")
     new = service(type="LoadBalancer", loadBalancerSourceRanges=["10.0.0.0/8", "11.0.0.0/8"])
     assert list(changes(old, new)) == [
@@ -45,13 +45,13 @@ def test_events_of_changes() -> None:
     assert list(changes(old, service(type="NodePort"))) == []
 
 
-async def only(c: Cluster, cloud: MemoryCloud) -> Balancer:
+async def only_balancer(c: Cluster, cloud: MemoryCloud) -> Balancer:
     await c.clock.settle()
     (balancer,) = cloud.balancers.values()
     return balancer
 
 
-async def test_created_updated_and_deleted_behind_the_finalizer() -> None:
+async def test_load_balancer_is_created_updated_and_deleted_with_finalizer() -> None:
     cloud = MemoryCloud()
     config = ControllerConfig(cloud=cloud)
     async with cluster() as c:
@@ -59,7 +59,7 @@ async def test_created_updated_and_deleted_behind_the_finalizer() -> None:
         await backends.add("a")
         async with c.running(NAME, config=config):
             await backends.serve(type="LoadBalancer")
-            balancer = await only(c, cloud)
+            balancer = await only_balancer(c, cloud)
             service = await services.get("web", "default")
             assert service.metadata.finalizers == [FINALIZER]
             assert [ingress.ip for ingress in service.status.loadBalancer.ingress] == [balancer.ip]
@@ -69,17 +69,19 @@ async def test_created_updated_and_deleted_behind_the_finalizer() -> None:
             assert ("EnsuredLoadBalancer", "Ensured load balancer") in events
 
             await backends.add("b")
-            assert (await only(c, cloud)).nodes == ["a", "b"]
+            assert (await only_balancer(c, cloud)).nodes == ["a", "b"]
             assert cloud.calls["load_balancers.ensure"] == 1, "only the nodes changed"
             assert await backends.events("UpdatedLoadBalancer") == [
                 ("web", "UpdatedLoadBalancer", "Updated load balancer with new hosts")
             ]
             await backends.post("a", "False")
             await c.clock.settle()
-            assert (await only(c, cloud)).nodes == ["a", "b"], "its own health checks see that"
+            assert (await only_balancer(c, cloud)).nodes == ["a", "b"], (
+                "the health checks of the load balancer exclude the node"
+            )
             ports = [{"name": "http", "port": 81, "targetPort": 8080}]
             await services.patch("web", {"spec": {"ports": ports}}, "default", type=PatchType.MERGE)
-            assert [port for port, _ in (await only(c, cloud)).ports] == [81]
+            assert [port for port, _ in (await only_balancer(c, cloud)).ports] == [81]
             assert cloud.calls["load_balancers.ensure"] == 2
 
         before = await c.revision()
@@ -107,12 +109,12 @@ async def test_created_updated_and_deleted_behind_the_finalizer() -> None:
             ]
 
 
-async def test_another_type_gives_it_back() -> None:
+async def test_load_balancer_is_deleted_when_the_service_type_changes() -> None:
     cloud = MemoryCloud()
     async with cluster() as c, c.running(NAME, config=ControllerConfig(cloud=cloud)):
         services, fleet = c.client.of(Service), Backends(c)
         await fleet.serve(type="LoadBalancer")
-        assert (await only(c, cloud)).nodes == []
+        assert (await only_balancer(c, cloud)).nodes == []
         assert await Fleet(c).events("UnAvailableLoadBalancer") == [
             ("web", "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
         ]
@@ -124,7 +126,7 @@ async def test_another_type_gives_it_back() -> None:
         assert ("web", "Type", "LoadBalancer -> ClusterIP") in await fleet.events("Type")
 
 
-async def test_a_failure_is_reported_and_retried() -> None:
+async def test_cloud_provider_failure_is_reported_and_retried() -> None:
     cloud = MemoryCloud()
     cloud.failing["load_balancers.ensure"] = "quota"
     async with cluster() as c, c.running(NAME, config=ControllerConfig(cloud=cloud)):

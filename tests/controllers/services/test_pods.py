@@ -1,4 +1,4 @@
-"""Which services hear of which changes of pods."""
+"""Which services are notified of a change of a pod."""
 
 from collections.abc import Callable, Hashable
 
@@ -29,7 +29,7 @@ BOTH = {"app": "web", "role": "db"}
         (pod("a"), pod("a", A), {WEB}),
         (pod("a", A), pod("a", A), set()),
         (pod("a", A), pod("a", A, ready=False), {WEB}),
-        (pod("a", A), pod("a", A, gone=True), {WEB}),
+        (pod("a", A), pod("a", A, is_deleted=True), {WEB}),
         (pod("a", A), pod("a", A, phase="Failed"), {WEB}),
         (pod("a", A), pod("a", A, labels=BOTH), {DB}),
         (pod("a", A, labels=BOTH), pod("a", A), {DB}),

@@ -17,13 +17,13 @@ from tests.controllers.workloads.lag import Lag, lagging
 SEEDS = range(6)
 
 
-async def until_rest(c: Cluster, slow: Lag) -> None:
-    """Let the controller see everything, bit by bit."""
+async def until_settled(c: Cluster, slow: Lag) -> None:
+    """Deliver all events to the controller, step by step."""
     for _ in range(3000):
         await c.clock.settle()
         if not slow.step():
             return
-    raise AssertionError("it never comes to rest")
+    raise AssertionError("the controller does not settle")
 
 
 async def some_steps(c: Cluster, slow: Lag, random: Random) -> None:
@@ -33,12 +33,12 @@ async def some_steps(c: Cluster, slow: Lag, random: Random) -> None:
 
 
 async def change(backends: Backends, c: Cluster, random: Random, names: set[str], index: int) -> None:
-    """A pod comes, changes or goes."""
-    what = random.randrange(4)
-    if what <= 1 or not names:
+    """Create, change or delete a pod."""
+    action = random.randrange(4)
+    if action <= 1 or not names:
         await backends.start(f"p{index}", ready=random.random() < 0.7)
         names.add(f"p{index}")
-    elif what == 2:
+    elif action == 2:
         await backends.set_ready(random.choice(sorted(names)), random.random() < 0.5)
     else:
         name = random.choice(sorted(names))
@@ -46,15 +46,15 @@ async def change(backends: Backends, c: Cluster, random: Random, names: set[str]
         await c.client.of(Pod).delete(name, "default", options=Delete(grace_period_s=0))
 
 
-async def upset(c: Cluster, backends: Backends, slow: Lag, random: Random) -> None:
+async def disturb(c: Cluster, backends: Backends, slow: Lag, random: Random) -> None:
     names: set[str] = set()
     for index in range(25):
         await change(backends, c, random, names, index)
         await some_steps(c, slow, random)
-        await backends.listed()  # which finds a pod that is in two slices
-    await until_rest(c, slow)
+        await backends.listed()  # asserts that no pod is in two slices
+    await until_settled(c, slow)
     await c.clock.advance(40)
-    await until_rest(c, slow)
+    await until_settled(c, slow)
 
 
 async def ready_pods(c: Cluster) -> dict[str, bool]:
@@ -77,7 +77,7 @@ async def test_endpoint_slices_list_each_pod_once(seed: int, monkeypatch: pytest
         await backends.add("n")
         async with lagging(c, "endpointslice-controller", seed) as slow:
             await backends.serve()
-            await upset(c, backends, slow, random)
+            await disturb(c, backends, slow, random)
             listed = await backends.listed()
             assert {name: state[0] for name, state in listed.items()} == await ready_pods(c)
             assert all(len(endpoint_slice.endpoints or ()) <= 3 for endpoint_slice in await backends.slices())
@@ -91,7 +91,7 @@ async def test_endpoints_list_each_pod_once(seed: int) -> None:
         await backends.add("n")
         async with lagging(c, "endpoints-controller", seed) as slow:
             await backends.serve()
-            await upset(c, backends, slow, random)
+            await disturb(c, backends, slow, random)
             endpoints = await c.client.of(Endpoints).get("web", "default")
             listed = {
                 address.targetRef.name: is_ready

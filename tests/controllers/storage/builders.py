@@ -1,4 +1,4 @@
-"""Claims, volumes and pods as these tests want them."""
+"""Builders of claims, volumes and pods."""
 
 from typing import Any
 

@@ -60,11 +60,11 @@ def attached(name: str = "node") -> VolumeAttachment:
         (node(in_use=True, taint="node.kubernetes.io/out-of-service"), 0.0, True),
     ],
 )
-def test_when_a_volume_may_be_detached(node_: Node, waited_s: float, expected: bool) -> None:
+def test_volume_may_be_detached_by_node_state_and_wait(node_: Node, waited_s: float, expected: bool) -> None:
     assert attachments.may_detach(node_, UNIQUE, waited_s) is expected
 
 
-def test_plans() -> None:
+def test_attach_and_detach_plan() -> None:
     want = DesiredAttachment(csi_volume())
     assert attachments.plan(node(), {UNIQUE: want}, {}, {}).attach == [want]
     held = DesiredAttachment(csi_volume(), elsewhere=["other"])
@@ -82,7 +82,7 @@ def test_plans() -> None:
     assert len(attachments.plan(None, {}, {UNIQUE: attached()}, {}).detach) == 1
 
 
-def test_why_a_pod_has_to_wait() -> None:
+def test_multi_attach_error_messages() -> None:
     want, pod = DesiredAttachment(csi_volume()), pod_using("c")
     start = 'Multi-Attach error for volume "v" Volume is already '
     near, far = pod_using("c", "near"), pod_using("c", "far", namespace="n")
@@ -149,7 +149,7 @@ async def test_a_volume_is_attached_reported_and_detached() -> None:
         await second_run_writes_nothing(c, NAME)
 
 
-async def test_a_driver_that_attaches_nothing() -> None:
+async def test_driver_without_attach_required_gets_no_attachment() -> None:
     async with cluster() as c:
         await prepare(c)
         spec = CSIDriverSpec(attachRequired=False)
@@ -160,7 +160,7 @@ async def test_a_driver_that_attaches_nothing() -> None:
             assert await attachments_of(c) == []
 
 
-async def test_a_failure_is_reported_once() -> None:
+async def test_attach_failure_is_reported_as_event() -> None:
     async with cluster() as c:
         await prepare(c)
         async with c.running(NAME, BINDER):

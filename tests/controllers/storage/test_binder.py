@@ -37,11 +37,11 @@ def storage_class(name: str, provisioner: str = LOCAL_PATH, **more: Any) -> Stor
     return StorageClass(metadata=meta, provisioner=provisioner, **more)
 
 
-async def the_claim(c: Cluster, name: str = "c") -> PersistentVolumeClaim:
+async def get_claim(c: Cluster, name: str = "c") -> PersistentVolumeClaim:
     return await c.client.of(PersistentVolumeClaim).get(name, "default")
 
 
-async def the_volume(c: Cluster, name: str = "v") -> PersistentVolume:
+async def get_volume(c: Cluster, name: str = "v") -> PersistentVolume:
     return await c.client.of(PersistentVolume).get(name)
 
 
@@ -50,18 +50,18 @@ async def events(c: Cluster) -> set[tuple[str, str, str, str]]:
     return {(event.involvedObject.name, event.type, event.reason, event.message) for event in listed}
 
 
-async def test_a_claim_and_a_volume_find_each_other_in_either_order() -> None:
+async def test_claims_and_volumes_are_bound_in_either_creation_order() -> None:
     async with cluster() as c:
         claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
         async with c.running(NAME):
             await claims.create(claim("first"))
             await c.clock.settle()
-            assert (await the_claim(c, "first")).status.phase == "Pending"
+            assert (await get_claim(c, "first")).status.phase == "Pending"
             text = "no persistent volumes available for this claim and no storage class is set"
             assert ("first", "Normal", "FailedBinding", text) in await events(c)
             await volumes.create(volume("v", "5Gi"))
             await c.clock.settle()
-            bound, volume_ = await the_claim(c, "first"), await the_volume(c)
+            bound, volume_ = await get_claim(c, "first"), await get_volume(c)
             assert (bound.status.phase, bound.spec.volumeName) == ("Bound", "v")
             assert (bound.status.capacity, bound.status.accessModes) == ({"storage": "5Gi"}, ["ReadWriteOnce"])
             assert bound.metadata.annotations == {
@@ -80,14 +80,14 @@ async def test_a_claim_and_a_volume_find_each_other_in_either_order() -> None:
             )
             await volumes.create(volume("w"))
             await c.clock.settle()
-            assert (await the_volume(c, "w")).status.phase == "Available"
+            assert (await get_volume(c, "w")).status.phase == "Available"
             await claims.create(claim("second"))
             await c.clock.settle()
-            assert (await the_claim(c, "second")).spec.volumeName == "w"
+            assert (await get_claim(c, "second")).spec.volumeName == "w"
         await second_run_writes_nothing(c, NAME)
 
 
-async def test_many_claims_share_volumes_one_each() -> None:
+async def test_30_claims_are_bound_to_30_distinct_volumes() -> None:
     async with cluster() as c, c.running(NAME):
         claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
         for at in range(30):
@@ -98,21 +98,21 @@ async def test_many_claims_share_volumes_one_each() -> None:
         assert len(bound) == 30
 
 
-async def test_names_given_beforehand_are_honoured_both_ways() -> None:
+async def test_claim_ref_and_volume_name_set_beforehand_are_honoured() -> None:
     async with cluster() as c, c.running(NAME):
         claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
         await volumes.create(volume("small"))
         await volumes.create(volume("meant", "9Gi", claimRef=ObjectReference(namespace="default", name="c")))
         await volumes.create(volume("asked", "9Gi"))
         await c.clock.settle()
-        assert (await the_volume(c, "meant")).status.phase == "Available"
+        assert (await get_volume(c, "meant")).status.phase == "Available"
         await claims.create(claim("c"))
         await claims.create(claim("d", volumeName="asked"))
         await claims.create(claim("e", volumeName="asked"))
         await claims.create(claim("f", "2Gi", volumeName="small"))
         await claims.create(claim("g", volumeName="missing"))
         await c.clock.advance(1)
-        claims_ = {name: await the_claim(c, name) for name in "cdefg"}
+        claims_ = {name: await get_claim(c, name) for name in "cdefg"}
         assert {name: claim_.status.phase for name, claim_ in claims_.items()} == {
             "c": "Bound",
             "d": "Bound",
@@ -129,7 +129,7 @@ async def test_names_given_beforehand_are_honoured_both_ways() -> None:
 
 
 @pytest.mark.parametrize(("policy", "phase"), [("Retain", "Released"), ("Recycle", "Failed")])
-async def test_what_becomes_of_a_volume_that_is_released(policy: str, phase: str) -> None:
+async def test_phase_of_a_released_volume_by_reclaim_policy(policy: str, phase: str) -> None:
     async with cluster() as c, c.running(*ALL):
         claims = c.client.of(PersistentVolumeClaim)
         await c.client.of(PersistentVolume).create(volume(persistentVolumeReclaimPolicy=policy))
@@ -137,7 +137,7 @@ async def test_what_becomes_of_a_volume_that_is_released(policy: str, phase: str
         await c.clock.settle()
         await claims.delete("c", "default")
         await c.clock.settle()
-        assert (await the_volume(c)).status.phase == phase
+        assert (await get_volume(c)).status.phase == phase
         if policy == "Recycle":
             assert (
                 "v",
@@ -147,10 +147,10 @@ async def test_what_becomes_of_a_volume_that_is_released(policy: str, phase: str
             ) in await events(c)
         await claims.create(claim())
         await c.clock.settle()
-        assert (await the_claim(c)).status.phase == "Pending"
+        assert (await get_claim(c)).status.phase == "Pending"
 
 
-async def test_a_directory_of_the_host_is_not_deleted() -> None:
+async def test_host_path_volume_outside_tmp_is_not_deleted() -> None:
     async with cluster() as c, c.running(*ALL):
         claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
         manifest = volume(persistentVolumeReclaimPolicy="Delete")
@@ -161,13 +161,13 @@ async def test_a_directory_of_the_host_is_not_deleted() -> None:
         await c.clock.settle()
         await claims.delete("c", "default")
         await c.clock.advance(1)
-        volume_ = await the_volume(c)
+        volume_ = await get_volume(c)
         text = "host_path deleter only supports /tmp/.+ but received provided /srv/data"
         assert (volume_.status.phase, volume_.status.message) == ("Failed", text)
         assert ("v", "Warning", "VolumeFailedDelete", text) in await events(c)
 
 
-async def test_a_claim_that_lost_its_volume_says_so() -> None:
+async def test_claim_whose_volume_was_deleted_becomes_lost() -> None:
     async with cluster() as c, c.running(NAME):
         volumes = c.client.of(PersistentVolume)
         await volumes.create(volume())
@@ -176,7 +176,7 @@ async def test_a_claim_that_lost_its_volume_says_so() -> None:
         await volumes.patch("v", {"metadata": {"finalizers": None}}, type=PatchType.MERGE)
         await volumes.delete("v")
         await c.clock.settle()
-        assert (await the_claim(c)).status.phase == "Lost"
+        assert (await get_claim(c)).status.phase == "Lost"
         text = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
         assert ("c", "Warning", "ClaimLost", text) in await events(c)
 
@@ -186,7 +186,7 @@ def _fill(path: Path) -> None:
     (path / "file").write_text("data")
 
 
-def test_volumes_are_made_used_and_removed(tmp_path: Path) -> None:
+def test_local_path_volume_is_provisioned_bound_and_deleted(tmp_path: Path) -> None:
     async def main() -> None:
         config = ControllerConfig(local_volume_root=str(tmp_path))
         async with cluster() as c, c.running(*ALL, config=config):
@@ -194,12 +194,15 @@ def test_volumes_are_made_used_and_removed(tmp_path: Path) -> None:
             await c.client.of(StorageClass).create(storage_class("fast"))
             claim_ = await claims.create(claim("c", "3Gi", storageClassName="fast"))
             await c.clock.settle()
-            bound = await the_claim(c)
+            bound = await get_claim(c)
             name = f"pvc-{claim_.metadata.uid}"
             assert (bound.status.phase, bound.spec.volumeName) == ("Bound", name)
-            for note in ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"):
-                assert bound.metadata.annotations[note] == LOCAL_PATH
-            volume = await the_volume(c, name)
+            for annotation in (
+                "volume.kubernetes.io/storage-provisioner",
+                "volume.beta.kubernetes.io/storage-provisioner",
+            ):
+                assert bound.metadata.annotations[annotation] == LOCAL_PATH
+            volume = await get_volume(c, name)
             assert (volume.spec.storageClassName, volume.spec.capacity) == ("fast", {"storage": "3Gi"})
             assert volume.metadata.annotations["pv.kubernetes.io/provisioned-by"] == LOCAL_PATH
             assert "kubernetes.io/pv-controller" in volume.metadata.finalizers
@@ -212,13 +215,13 @@ def test_volumes_are_made_used_and_removed(tmp_path: Path) -> None:
             await claims.delete("c", "default")
             await c.clock.settle()
             with pytest.raises(errors.NotFound):
-                await the_volume(c, name)
+                await get_volume(c, name)
 
     asyncio.run(main())
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_class_that_waits_gets_its_volume_where_the_pod_goes() -> None:
+async def test_wait_for_first_consumer_provisions_for_the_selected_node() -> None:
     async with cluster() as c, c.running(NAME):
         claims = c.client.of(PersistentVolumeClaim)
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
@@ -229,7 +232,7 @@ async def test_a_class_that_waits_gets_its_volume_where_the_pod_goes() -> None:
         await c.client.of(PersistentVolume).create(volume(storageClassName="late"))
         await claims.create(claim(storageClassName="late"))
         await c.clock.settle()
-        assert (await the_claim(c)).status.phase == "Pending"
+        assert (await get_claim(c)).status.phase == "Pending"
         text = "waiting for first consumer to be created before binding"
         assert ("c", "Normal", "WaitForFirstConsumer", text) in await events(c)
         await c.client.of(Pod).create(pod_using("c", node=""))
@@ -239,9 +242,9 @@ async def test_a_class_that_waits_gets_its_volume_where_the_pod_goes() -> None:
         chosen = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}}
         await claims.patch("c", chosen, "default")
         await c.clock.settle()
-        bound = await the_claim(c)
+        bound = await get_claim(c)
         assert bound.status.phase == "Bound"
-        affinity = (await the_volume(c, bound.spec.volumeName)).spec.nodeAffinity
+        affinity = (await get_volume(c, bound.spec.volumeName)).spec.nodeAffinity
         assert affinity is not None
         assert affinity.required is not None
         terms = affinity.required.nodeSelectorTerms or []
@@ -251,14 +254,14 @@ async def test_a_class_that_waits_gets_its_volume_where_the_pod_goes() -> None:
         ]
 
 
-async def test_others_make_volumes_too() -> None:
+async def test_volume_of_an_external_provisioner_is_bound_and_released() -> None:
     async with cluster() as c:
         claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
         async with c.running(*ALL):
             await c.client.of(StorageClass).create(storage_class("csi", "csi.example.com"))
             await claims.create(claim(storageClassName="csi"))
             await c.clock.settle()
-            claim_ = await the_claim(c)
+            claim_ = await get_claim(c)
             assert claim_.metadata.annotations["volume.kubernetes.io/storage-provisioner"] == "csi.example.com"
             messages = [event[3] for event in await events(c) if event[2] == "ExternalProvisioning"]
             assert messages == [
@@ -271,14 +274,14 @@ async def test_others_make_volumes_too() -> None:
             manifest.spec.claimRef = ObjectReference(namespace="default", name="c", uid=claim_.metadata.uid)
             await volumes.create(manifest)
             await c.clock.settle()
-            assert (await the_claim(c)).spec.volumeName == "outside"
+            assert (await get_claim(c)).spec.volumeName == "outside"
             await claims.delete("c", "default")
             await c.clock.settle()
-            assert (await the_volume(c, "outside")).status.phase == "Released"
+            assert (await get_volume(c, "outside")).status.phase == "Released"
         await second_run_writes_nothing(c, *ALL)
 
 
-async def test_classes_that_cannot_provision() -> None:
+async def test_missing_storage_class_and_provisioner_are_reported() -> None:
     async with cluster() as c, c.running(NAME):
         claims = c.client.of(PersistentVolumeClaim)
         await c.client.of(StorageClass).create(storage_class("none", "kubernetes.io/no-provisioner"))
@@ -292,10 +295,10 @@ async def test_classes_that_cannot_provision() -> None:
         assert ("b", "Warning", "ProvisioningFailed", text) in recorded
         await c.client.of(StorageClass).create(storage_class("missing"))
         await c.clock.settle()
-        assert (await the_claim(c, "a")).status.phase == "Bound"
+        assert (await get_claim(c, "a")).status.phase == "Bound"
 
 
-async def test_claims_without_a_class_get_the_default_when_there_is_one() -> None:
+async def test_claim_without_class_gets_a_default_class_created_later() -> None:
     async with cluster() as c, c.running(NAME):
         claims = c.client.of(PersistentVolumeClaim)
         await claims.create(claim("a"))
@@ -303,21 +306,21 @@ async def test_claims_without_a_class_get_the_default_when_there_is_one() -> Non
         await c.clock.settle()
         await c.client.of(StorageClass).create(storage_class("std", annotations=DEFAULT))
         await c.clock.settle()
-        claim_ = await the_claim(c, "a")
+        claim_ = await get_claim(c, "a")
         assert (claim_.spec.storageClassName, claim_.status.phase) == ("std", "Bound")
-        assert (await the_claim(c, "b")).status.phase == "Pending"
+        assert (await get_claim(c, "b")).status.phase == "Pending"
 
 
-async def test_a_volume_that_a_claim_left_for_another_is_to_be_had_again() -> None:
+async def test_volume_whose_claim_names_another_volume_becomes_available() -> None:
     async with cluster() as c:
         claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
-        desired_volumes = await claims.create(claim(volumeName="other", selector=LabelSelector(matchLabels={"x": "y"})))
+        stored_claim = await claims.create(claim(volumeName="other", selector=LabelSelector(matchLabels={"x": "y"})))
         manifest = volume()
         manifest.metadata.annotations["pv.kubernetes.io/bound-by-controller"] = "yes"
-        ref = ObjectReference(namespace="default", name="c", uid=desired_volumes.metadata.uid)
+        ref = ObjectReference(namespace="default", name="c", uid=stored_claim.metadata.uid)
         manifest.spec.claimRef = copy_of(ref)
         await volumes.create(manifest)
         async with c.running(NAME):
             await c.clock.settle()
-            volume_ = await the_volume(c)
+            volume_ = await get_volume(c)
             assert (volume_.spec.claimRef, volume_.status.phase) == (None, "Available")

@@ -54,7 +54,7 @@ class Chaos:
             await self._c.clock.settle()
 
 
-async def all_is_well(c: Cluster) -> None:
+async def check_bindings(c: Cluster) -> None:
     claims = {claim.metadata.uid: claim for claim in (await c.client.of(PersistentVolumeClaim).list()).items}
     volumes = {volume.metadata.name: volume for volume in (await c.client.of(PersistentVolume).list()).items}
     for stored in claims.values():
@@ -88,4 +88,4 @@ async def test_every_bound_volume_and_its_claim_name_each_other(seed: int, tmp_p
                 await chaos.step()
         async with c.running(*CONTROLLERS, config=config):
             await c.clock.advance(60)
-            await all_is_well(c)
+            await check_bindings(c)

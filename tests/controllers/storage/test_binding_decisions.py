@@ -15,7 +15,7 @@ from tests.controllers.storage.builders import claim, volume
 RWO, ROX, RWX = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"
 
 
-def free(name: str, size: str = "1Gi", **spec: Any) -> PersistentVolume:
+def available(name: str, size: str = "1Gi", **spec: Any) -> PersistentVolume:
     new_volume = volume(name, size, **spec)
     new_volume.status.phase = "Available"
     return new_volume
@@ -25,78 +25,79 @@ def ref(uid: str = "", name: str = "c") -> ObjectReference:
     return ObjectReference(namespace="default", name=name, uid=uid)
 
 
-def of_uid(uid: str, **spec: Any) -> PersistentVolumeClaim:
+def claim_with_uid(uid: str, **spec: Any) -> PersistentVolumeClaim:
     new_claim = claim(**spec)
     new_claim.metadata.uid = uid
     return new_claim
 
 
 @pytest.mark.parametrize(
-    ("volumes", "desired_volumes", "expected"),
+    ("volumes", "claim_", "expected"),
     [
         pytest.param(
-            [free("a", "2Gi"), free("b", "1Gi"), free("c", "500Mi")], claim(), "b", id="the smallest that fits"
-        ),
-        pytest.param([free("a", "500Mi")], claim(), None, id="too small"),
-        pytest.param([free("a", accessModes=[ROX])], claim(), None, id="other access"),
-        pytest.param(
-            [free("a", accessModes=[RWO, RWX]), free("b", "5Gi", accessModes=[RWO])],
+            [available("a", "2Gi"), available("b", "1Gi"), available("c", "500Mi")],
             claim(),
             "b",
-            id="fewest modes first",
+            id="smallest fitting volume",
         ),
-        pytest.param([free("a", storageClassName="fast")], claim(), None, id="a class nobody asked for"),
-        pytest.param([free("a", storageClassName="fast")], claim(storageClassName="fast"), "a", id="the class"),
-        pytest.param([free("a", volumeMode="Block")], claim(), None, id="other mode"),
-        pytest.param([free("a", volumeMode="Filesystem")], claim(), "a", id="the mode that is meant if none is said"),
-        pytest.param([free("a", volumeAttributesClassName="x")], claim(), None, id="other attributes"),
+        pytest.param([available("a", "500Mi")], claim(), None, id="too small"),
+        pytest.param([available("a", accessModes=[ROX])], claim(), None, id="access mode differs"),
         pytest.param(
-            [free("a"), free("b", "3Gi", labels={"k": "v"})],
+            [available("a", accessModes=[RWO, RWX]), available("b", "5Gi", accessModes=[RWO])],
+            claim(),
+            "b",
+            id="fewest access modes first",
+        ),
+        pytest.param([available("a", storageClassName="fast")], claim(), None, id="claim without class"),
+        pytest.param([available("a", storageClassName="fast")], claim(storageClassName="fast"), "a", id="same class"),
+        pytest.param([available("a", volumeMode="Block")], claim(), None, id="volume mode differs"),
+        pytest.param([available("a", volumeMode="Filesystem")], claim(), "a", id="default volume mode"),
+        pytest.param([available("a", volumeAttributesClassName="x")], claim(), None, id="attributes class differs"),
+        pytest.param(
+            [available("a"), available("b", "3Gi", labels={"k": "v"})],
             claim(selector=LabelSelector(matchLabels={"k": "v"})),
             "b",
-            id="by labels",
+            id="selector",
         ),
-        pytest.param([free("a", claimRef=ref(name="other"))], claim(), None, id="named for another"),
-        pytest.param([free("a"), free("b", "9Gi", claimRef=ref())], claim(), "b", id="named for it"),
+        pytest.param([available("a", claimRef=ref(name="other"))], claim(), None, id="claimRef of another claim"),
+        pytest.param([available("a"), available("b", "9Gi", claimRef=ref())], claim(), "b", id="claimRef of the claim"),
         pytest.param([volume("a")], claim(), None, id="not yet available"),
     ],
 )
-def test_the_best(
-    volumes: list[PersistentVolume], desired_volumes: PersistentVolumeClaim, expected: str | None
-) -> None:
-    volume = best_match(desired_volumes, volumes)
+def test_best_match(volumes: list[PersistentVolume], claim_: PersistentVolumeClaim, expected: str | None) -> None:
+    volume = best_match(claim_, volumes)
     assert (volume.metadata.name if volume else None) == expected
 
 
-def test_while_a_consumer_is_awaited_only_volumes_that_name_the_claim_count() -> None:
-    assert best_match(claim(), [free("a")], only_named=True) is None
-    assert best_match(claim(), [free("a"), free("b", claimRef=ref())], only_named=True) is not None
+def test_only_volumes_with_claim_ref_match_while_a_consumer_is_awaited() -> None:
+    assert best_match(claim(), [available("a")], only_named=True) is None
+    assert best_match(claim(), [available("a"), available("b", claimRef=ref())], only_named=True) is not None
 
 
 @pytest.mark.parametrize(
-    ("volume", "desired_volumes", "expected"),
+    ("volume", "claim_", "expected"),
     [
-        (free("a"), claim(), ""),
-        (free("a", "1Mi"), claim(), "requested PV is too small"),
-        (free("a", storageClassName="x"), claim(), "storageClassName does not match"),
-        (free("a", volumeAttributesClassName="x"), claim(), "volumeAttributesClassName does not match"),
-        (free("a", volumeMode="Block"), claim(), "incompatible volumeMode"),
-        (free("a", accessModes=[ROX]), claim(), "incompatible accessMode"),
+        (available("a"), claim(), ""),
+        (available("a", "1Mi"), claim(), "requested PV is too small"),
+        (available("a", storageClassName="x"), claim(), "storageClassName does not match"),
+        (available("a", volumeAttributesClassName="x"), claim(), "volumeAttributesClassName does not match"),
+        (available("a", volumeMode="Block"), claim(), "incompatible volumeMode"),
+        (available("a", accessModes=[ROX]), claim(), "incompatible accessMode"),
     ],
 )
-def test_why_not(volume: PersistentVolume, desired_volumes: PersistentVolumeClaim, expected: str) -> None:
-    assert why_not(volume, desired_volumes) == expected
+def test_mismatch_messages(volume: PersistentVolume, claim_: PersistentVolumeClaim, expected: str) -> None:
+    assert why_not(volume, claim_) == expected
 
 
-def test_whose_a_volume_is() -> None:
-    assert is_bound_to(free("a", claimRef=ref()), of_uid("1"))
-    assert is_bound_to(free("a", claimRef=ref("1")), of_uid("1"))
-    assert not is_bound_to(free("a", claimRef=ref("2")), of_uid("1"))
-    assert not is_bound_to(free("a"), of_uid("1"))
+def test_is_bound_to_compares_claim_ref_and_uid() -> None:
+    assert is_bound_to(available("a", claimRef=ref()), claim_with_uid("1"))
+    assert is_bound_to(available("a", claimRef=ref("1")), claim_with_uid("1"))
+    assert not is_bound_to(available("a", claimRef=ref("2")), claim_with_uid("1"))
+    assert not is_bound_to(available("a"), claim_with_uid("1"))
 
 
-def test_new_claims() -> None:
-    default, volume = StorageClass(metadata=ObjectMeta(name="std")), free("a")
+def test_decision_about_a_new_claim() -> None:
+    default, volume = StorageClass(metadata=ObjectMeta(name="std")), available("a")
     with_class = claim(storageClassName="x")
     assert binding_decisions.on_new_claim(claim(), volume, default, waits=False) == binding_decisions.BindClaim(volume)
     assert binding_decisions.on_new_claim(claim(), None, default, waits=False) == binding_decisions.TakeClass("std")
@@ -112,76 +113,76 @@ def test_new_claims() -> None:
     assert nothing.word == binding_decisions.EventText("Normal", "FailedBinding", binding_decisions.NOTHING_SUITS)
 
 
-def test_claims_that_name_a_volume() -> None:
-    desired_volumes = of_uid("1", volumeName="a")
-    assert binding_decisions.on_naming_claim(desired_volumes, None) == binding_decisions.Wait()
-    assert isinstance(binding_decisions.on_naming_claim(desired_volumes, free("a")), binding_decisions.BindClaim)
+def test_decision_about_a_claim_with_volume_name() -> None:
+    claim_ = claim_with_uid("1", volumeName="a")
+    assert binding_decisions.on_naming_claim(claim_, None) == binding_decisions.Wait()
+    assert isinstance(binding_decisions.on_naming_claim(claim_, available("a")), binding_decisions.BindClaim)
     assert isinstance(
-        binding_decisions.on_naming_claim(desired_volumes, free("a", claimRef=ref("1"))), binding_decisions.BindClaim
+        binding_decisions.on_naming_claim(claim_, available("a", claimRef=ref("1"))), binding_decisions.BindClaim
     )
-    small = binding_decisions.on_naming_claim(desired_volumes, free("a", "1Mi"))
+    small = binding_decisions.on_naming_claim(claim_, available("a", "1Mi"))
     assert isinstance(small, binding_decisions.Wait)
     assert small.word is not None
     assert small.word.message == 'Cannot bind to requested volume "a": requested PV is too small'
-    other = binding_decisions.on_naming_claim(desired_volumes, free("a", claimRef=ref("2")))
+    other = binding_decisions.on_naming_claim(claim_, available("a", claimRef=ref("2")))
     assert isinstance(other, binding_decisions.Wait)
     assert other.word is not None
     assert other.word.message == 'volume "a" already bound to a different claim.'
 
 
-def test_claims_that_were_bound() -> None:
-    desired_volumes = of_uid("1", volumeName="a")
-    words = [
-        binding_decisions.on_bound_claim(of_uid("1"), None),
-        binding_decisions.on_bound_claim(desired_volumes, None),
-        binding_decisions.on_bound_claim(desired_volumes, free("a", claimRef=ref("2"))),
+def test_decision_about_a_bound_claim() -> None:
+    claim_ = claim_with_uid("1", volumeName="a")
+    decisions = [
+        binding_decisions.on_bound_claim(claim_with_uid("1"), None),
+        binding_decisions.on_bound_claim(claim_, None),
+        binding_decisions.on_bound_claim(claim_, available("a", claimRef=ref("2"))),
     ]
-    assert [word.word.reason for word in words if isinstance(word, binding_decisions.Lose)] == [
+    assert [decision.word.reason for decision in decisions if isinstance(decision, binding_decisions.Lose)] == [
         "ClaimLost",
         "ClaimLost",
         "ClaimMisbound",
     ]
     assert isinstance(
-        binding_decisions.on_bound_claim(desired_volumes, free("a", claimRef=ref("1"))), binding_decisions.BindClaim
+        binding_decisions.on_bound_claim(claim_, available("a", claimRef=ref("1"))), binding_decisions.BindClaim
     )
 
 
 @pytest.mark.parametrize(
     ("volume", "owner", "expected"),
     [
-        (free("a"), None, binding_decisions.Offer()),
-        (free("a", claimRef=ref()), None, binding_decisions.Offer()),
-        (free("a", claimRef=ref("1")), None, binding_decisions.Reclaim()),
-        (free("a", claimRef=ref("1")), claim(), binding_decisions.LookAtClaim()),
-        (free("a", claimRef=ref("1"), volumeMode="Block"), claim(), binding_decisions.LookAtClaim(mismatch=True)),
-        (free("a", claimRef=ref("1")), claim(volumeName="a"), binding_decisions.Keep()),
-        (free("a", claimRef=ref("1")), claim(volumeName="b"), binding_decisions.Unbind()),
+        (available("a"), None, binding_decisions.Offer()),
+        (available("a", claimRef=ref()), None, binding_decisions.Offer()),
+        (available("a", claimRef=ref("1")), None, binding_decisions.Reclaim()),
+        (available("a", claimRef=ref("1")), claim(), binding_decisions.LookAtClaim()),
+        (available("a", claimRef=ref("1"), volumeMode="Block"), claim(), binding_decisions.LookAtClaim(mismatch=True)),
+        (available("a", claimRef=ref("1")), claim(volumeName="a"), binding_decisions.Keep()),
+        (available("a", claimRef=ref("1")), claim(volumeName="b"), binding_decisions.Unbind()),
     ],
 )
-def test_volumes(volume: PersistentVolume, owner: PersistentVolumeClaim | None, expected: Any) -> None:
+def test_decision_about_a_volume(volume: PersistentVolume, owner: PersistentVolumeClaim | None, expected: Any) -> None:
     assert binding_decisions.on_volume(volume, owner) == expected
 
 
-def test_a_volume_made_for_a_claim_that_has_another_goes() -> None:
-    volume = free("a", claimRef=ref("1"), persistentVolumeReclaimPolicy="Delete")
+def test_provisioned_volume_of_a_claim_bound_elsewhere_is_reclaimed() -> None:
+    volume = available("a", claimRef=ref("1"), persistentVolumeReclaimPolicy="Delete")
     volume.metadata.annotations["pv.kubernetes.io/provisioned-by"] = "x"
     assert binding_decisions.on_volume(volume, claim(volumeName="b")) == binding_decisions.Reclaim()
 
 
-def test_changes() -> None:
-    desired_volumes, volume = of_uid("1"), free("a")
-    bound = volumes.volume_bound(volume, desired_volumes)
+def test_changes_of_volumes_and_claims_when_they_are_bound() -> None:
+    claim_, volume = claim_with_uid("1"), available("a")
+    bound = volumes.volume_bound(volume, claim_)
     assert bound is not None
     assert bound.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
-    assert volumes.volume_bound(bound, desired_volumes) is None
+    assert volumes.volume_bound(bound, claim_) is None
     assert volumes.volume_unbound(bound).spec.claimRef is None
-    named = volumes.volume_bound(free("a", claimRef=ref()), desired_volumes)
+    named = volumes.volume_bound(available("a", claimRef=ref()), claim_)
     assert named is not None
     assert named.metadata.annotations == {}
     kept = volumes.volume_unbound(named).spec.claimRef
     assert kept is not None
     assert (kept.name, kept.uid) == ("c", "")
-    changed = volumes.claim_bound(desired_volumes, volume)
+    changed = volumes.claim_bound(claim_, volume)
     assert changed is not None
     assert changed.spec.volumeName == "a"
     assert set(changed.metadata.annotations) == {
@@ -189,7 +190,7 @@ def test_changes() -> None:
         "pv.kubernetes.io/bind-completed",
     }
     assert volumes.claim_bound(changed, volume) is None
-    claim = volumes.claim_in(changed, "Bound", free("a", "3Gi", accessModes=[RWO, ROX]))
+    claim = volumes.claim_in(changed, "Bound", available("a", "3Gi", accessModes=[RWO, ROX]))
     assert claim is not None
     assert (claim.status.capacity, claim.status.accessModes) == ({"storage": "3Gi"}, [RWO, ROX])
     lost = volumes.claim_in(claim, "Lost", None)
@@ -197,7 +198,7 @@ def test_changes() -> None:
     assert (lost.status.capacity, lost.status.accessModes) == ({}, [])
 
 
-def test_classes() -> None:
+def test_default_storage_class_and_class_of_a_claim() -> None:
     old, new, other = (StorageClass(metadata=ObjectMeta(name=name)) for name in ("old", "new", "other"))
     for storage_class, when in (
         (old, "2026-01-01T00:00:00Z"),
@@ -209,7 +210,7 @@ def test_classes() -> None:
         storage_class.metadata.annotations["storageclass.kubernetes.io/is-default-class"] = "true"
     assert default_of([old, new, other]) is new
     assert default_of([other]) is None
-    by_note = claim()
-    by_note.metadata.annotations["volume.beta.kubernetes.io/storage-class"] = "x"
-    assert class_of_claim(by_note) == "x"
-    assert [names_class(claim) for claim in (claim(), claim(storageClassName=""), by_note)] == [False, True, True]
+    annotated = claim()
+    annotated.metadata.annotations["volume.beta.kubernetes.io/storage-class"] = "x"
+    assert class_of_claim(annotated) == "x"
+    assert [names_class(claim) for claim in (claim(), claim(storageClassName=""), annotated)] == [False, True, True]

@@ -29,7 +29,7 @@ def pod() -> Pod:
     return pod
 
 
-def test_which_pods_want_claims() -> None:
+def test_only_live_pods_with_ephemeral_volumes_want_claims() -> None:
     assert wants_claims(pod())
     assert not wants_claims(pod_using("c"))
     deleted = pod()
@@ -37,7 +37,7 @@ def test_which_pods_want_claims() -> None:
     assert not wants_claims(deleted)
 
 
-async def test_a_pod_has_its_claim_again_when_it_is_gone_and_takes_it_along() -> None:
+async def test_claim_of_an_ephemeral_volume_is_created_and_deleted_with_its_pod() -> None:
     async with cluster() as c:
         claims, pods = c.client.of(PersistentVolumeClaim), c.client.of(Pod)
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
@@ -58,7 +58,7 @@ async def test_a_pod_has_its_claim_again_when_it_is_gone_and_takes_it_along() ->
                 await claims.get("p-data", "default")
 
 
-async def test_anothers_claim_of_that_name_is_not_taken() -> None:
+async def test_existing_claim_that_the_pod_does_not_own_is_reported() -> None:
     async with cluster() as c, c.running(NAME):
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
         await c.client.of(ServiceAccount).create(account)

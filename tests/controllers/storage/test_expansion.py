@@ -15,12 +15,12 @@ from tests.controllers.cluster import cluster, second_run_writes_nothing
 from tests.controllers.storage.builders import claim, volume
 
 NAME, BINDER = VolumeExpanderController.name, "persistentvolume-binder-controller"
-MORE = {"spec": {"resources": {"requests": {"storage": "4Gi"}}}}
+EXPAND = {"spec": {"resources": {"requests": {"storage": "4Gi"}}}}
 
 
-def bound(asks: str, has: str, phase: str = "Bound") -> PersistentVolumeClaim:
-    new_claim = claim(size=asks)
-    new_claim.status.phase, new_claim.status.capacity = phase, {"storage": has}
+def bound(request: str, capacity: str, phase: str = "Bound") -> PersistentVolumeClaim:
+    new_claim = claim(size=request)
+    new_claim.status.phase, new_claim.status.capacity = phase, {"storage": capacity}
     return new_claim
 
 
@@ -34,11 +34,11 @@ def bound(asks: str, has: str, phase: str = "Bound") -> PersistentVolumeClaim:
         (claim(), False),
     ],
 )
-def test_who_wants_more(claim: PersistentVolumeClaim, expected: bool) -> None:
+def test_bound_claim_with_a_larger_request_wants_expansion(claim: PersistentVolumeClaim, expected: bool) -> None:
     assert wants_more(claim) is expected
 
 
-def test_growing() -> None:
+def test_grown_claim_and_volume_of_a_claim() -> None:
     assert grown(bound("2Gi", "1Gi")).status.capacity == {"storage": "2Gi"}
     owner = claim()
     owner.metadata.uid = "1"
@@ -47,7 +47,7 @@ def test_growing() -> None:
 
 
 @pytest.mark.parametrize("provisioner", [LOCAL_PATH, "csi.example.com"])
-def test_more_is_given_or_awaited(provisioner: str, tmp_path: Path) -> None:
+def test_claim_is_expanded_or_waits_for_an_external_expander(provisioner: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with cluster() as c:
             claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
@@ -60,7 +60,7 @@ def test_more_is_given_or_awaited(provisioner: str, tmp_path: Path) -> None:
                     await volumes.create(volume(storageClassName="fast"))
                 await claims.create(claim(storageClassName="fast"))
                 await c.clock.settle()
-                await claims.patch("c", MORE, "default")
+                await claims.patch("c", EXPAND, "default")
                 await c.clock.settle()
                 stored_claim = await claims.get("c", "default")
                 messages = {(event.reason, event.message) for event in (await c.client.of(Event).list()).items}

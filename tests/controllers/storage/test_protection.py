@@ -1,4 +1,4 @@
-"""The three protection controllers: what counts as use, and that finalizers come off when it ends."""
+"""The three protection controllers: what counts as use, and the removal of finalizers when it ends."""
 
 from typing import Any
 
@@ -56,21 +56,23 @@ def ephemeral_claim(owner: str) -> PersistentVolumeClaim:
 @pytest.mark.parametrize(
     ("pod", "held", "expected"),
     [
-        pytest.param(pod_using("c"), claim(), True, id="names it"),
-        pytest.param(pod_using("other"), claim(), False, id="names another"),
-        pytest.param(pod_using("c", node=""), claim(), False, id="on no node"),
-        pytest.param(ephemeral_pod("1"), ephemeral_claim("1"), True, id="made for it"),
-        pytest.param(ephemeral_pod("1"), ephemeral_claim("2"), False, id="made for its namesake"),
-        pytest.param(ephemeral_pod("1", is_shut_down=True), ephemeral_claim("1"), False, id="made for it, shut down"),
+        pytest.param(pod_using("c"), claim(), True, id="uses the claim"),
+        pytest.param(pod_using("other"), claim(), False, id="uses another claim"),
+        pytest.param(pod_using("c", node=""), claim(), False, id="unscheduled pod"),
+        pytest.param(ephemeral_pod("1"), ephemeral_claim("1"), True, id="ephemeral claim of the pod"),
+        pytest.param(ephemeral_pod("1"), ephemeral_claim("2"), False, id="ephemeral claim of another pod"),
+        pytest.param(
+            ephemeral_pod("1", is_shut_down=True), ephemeral_claim("1"), False, id="ephemeral claim, pod shut down"
+        ),
     ],
 )
-def test_use_of_a_claim(pod: Pod, held: PersistentVolumeClaim, expected: bool) -> None:
+def test_pod_uses_claim(pod: Pod, held: PersistentVolumeClaim, expected: bool) -> None:
     assert uses(pod, held) is expected
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])
 @pytest.mark.parametrize("has_finalizer", [False, True])
-def test_what_there_is_to_do(is_deleted: bool, has_finalizer: bool) -> None:
+def test_finalizer_is_added_or_removed_by_deletion_state(is_deleted: bool, has_finalizer: bool) -> None:
     new_claim = claim()
     new_claim.metadata.deletionTimestamp = NOW if is_deleted else None
     new_claim.metadata.finalizers = ["a", *([CLAIM_FINALIZER] if has_finalizer else [])]
@@ -87,14 +89,14 @@ async def is_gone(objects: ResourceClient[Any], name: str, namespace: str = "") 
     return False
 
 
-async def with_account(c: Cluster) -> None:
+async def create_account(c: Cluster) -> None:
     await c.client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="default")))
 
 
-async def test_an_unused_claim_goes_and_one_in_use_when_its_pod_is_gone() -> None:
+async def test_deleted_claim_is_removed_once_no_pod_uses_it() -> None:
     async with cluster() as c:
         claims, pods = c.client.of(PersistentVolumeClaim), c.client.of(Pod)
-        await with_account(c)
+        await create_account(c)
         for name in ("free", "used"):
             assert CLAIM_FINALIZER in (await claims.create(claim(name))).metadata.finalizers
         await pods.create(pod_using("used"))
@@ -110,7 +112,7 @@ async def test_an_unused_claim_goes_and_one_in_use_when_its_pod_is_gone() -> Non
         await second_run_writes_nothing(c, ClaimProtectionController.name)
 
 
-async def test_a_finalizer_that_is_missing_is_put_there() -> None:
+async def test_missing_finalizer_is_added_to_a_claim() -> None:
     async with cluster() as c:
         claims = c.client.of(PersistentVolumeClaim)
         await claims.create(claim())
@@ -123,7 +125,7 @@ async def test_a_finalizer_that_is_missing_is_put_there() -> None:
         assert (await claims.get("c", "default")).metadata.finalizers == [CLAIM_FINALIZER]
 
 
-async def test_a_volume_goes_when_it_is_not_bound() -> None:
+async def test_deleted_volume_is_removed_once_it_is_not_bound() -> None:
     async with cluster() as c:
         volumes = c.client.of(PersistentVolume)
         await volumes.create(volume("free"))
@@ -141,7 +143,7 @@ async def test_a_volume_goes_when_it_is_not_bound() -> None:
         await second_run_writes_nothing(c, VolumeProtectionController.name)
 
 
-async def test_an_attributes_class_goes_when_nobody_names_it() -> None:
+async def test_deleted_volume_attributes_class_is_removed_once_unused() -> None:
     async with cluster() as c:
         classes, claims = c.client.of(VolumeAttributesClass), c.client.of(PersistentVolumeClaim)
         for name in ("free", "named"):
@@ -162,7 +164,7 @@ async def test_an_attributes_class_goes_when_nobody_names_it() -> None:
         await second_run_writes_nothing(c, ClassProtectionController.name)
 
 
-async def test_a_namespace_with_a_claim_goes() -> None:
+async def test_namespace_with_a_protected_claim_is_deleted() -> None:
     async with cluster() as c:
         namespaces = c.client.of(Namespace)
         await namespaces.create(Namespace(metadata=ObjectMeta(name="n")))

@@ -1,4 +1,4 @@
-"""Pods that a test moves by hand, in the place of scheduler and kubelet: they are bound, run, fail, and end."""
+"""A fake kubelet and scheduler: a test decides when pods are bound, run, fail and end."""
 
 from sampan.api.types.core_v1 import Binding, Event, ObjectReference, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -11,7 +11,7 @@ NAMESPACE = "default"
 _MOST_ROUNDS = 200
 
 
-class Stage:
+class FakeKubelet:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._pods = cluster, cluster.client.of(Pod)
 
@@ -20,15 +20,15 @@ class Stage:
         pods = (await self._pods.list(Selection(namespace=NAMESPACE))).items
         return {pod.metadata.name: pod for pod in sorted(pods, key=lambda pod: pod.metadata.name)}
 
-    async def play(self) -> None:
-        """Have everything run and become ready, and what is to end, end, until nothing is left to do."""
+    async def run_all(self) -> None:
+        """Run all pending pods and remove all deleted pods, until no pod is left to change."""
         for _ in range(_MOST_ROUNDS):
-            moved = [await self.move(pod) for pod in (await self.pods()).values()]
-            if not any(moved):
+            changed = [await self.step(pod) for pod in (await self.pods()).values()]
+            if not any(changed):
                 return
-        raise AssertionError("it never comes to rest")
+        raise AssertionError("the pods do not settle")
 
-    async def move(self, pod: Pod) -> bool:
+    async def step(self, pod: Pod) -> bool:
         if pod.metadata.deletionTimestamp is not None:
             await self.end(pod.metadata.name)
         elif pod.status.phase == "Pending":
@@ -52,7 +52,7 @@ class Stage:
         await self._write(name, phase, is_ready=False)
 
     async def end(self, name: str) -> None:
-        """As a kubelet does when the containers have stopped."""
+        """Delete the pod with grace period 0, as a kubelet does once its containers have stopped."""
         await self._pods.delete(name, NAMESPACE, options=Delete(grace_period_s=0))
 
     async def events(self) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Controllers whose caches are behind: what the server tells reaches them when the test lets it."""
+"""Controllers with stale caches: watch events reach them only when the test delivers them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -16,8 +16,8 @@ from tests.controllers.workloads.hand_driven_pods import NAMESPACE
 
 
 class Lag:
-    """A transport whose watches tell their events one at a time, each as a throw of the dice says. `pace` is how likely
-    a step lets an event through."""
+    """A transport whose watches deliver one event at a time, when the test calls `step`. `pace` is the probability
+    with which a step delivers an event."""
 
     def __init__(self, inner: Transport, seed: int, pace: float) -> None:
         self._inner, self._random, self._pace = inner, Random(seed), pace
@@ -36,7 +36,7 @@ class Lag:
         await self._inner.close()
 
     def step(self) -> bool:
-        """Let one of the watches go on by an event, perhaps; False when none waits."""
+        """Deliver an event of a random watch, with probability `pace`; return False if no event waits."""
         if not self._waiting:
             return False
         if self._random.random() < self._pace:
@@ -55,12 +55,12 @@ class Lag:
 
 @asynccontextmanager
 async def lagging(cluster: Cluster, name: str, seed: int, *, pace: float = 1) -> AsyncIterator[Lag]:
-    """Run the controller on caches that lag."""
+    """Run the controller with caches that lag behind the server."""
     lag = Lag(cluster.transport, seed, pace)
 
-    def client_for(desired: str) -> Client:
-        if desired:
-            return cluster.controller_client(desired)
+    def client_for(component: str) -> Client:
+        if component:
+            return cluster.controller_client(component)
         return Client(transport=lag, clock=cluster.clock, component="kube-controller-manager")
 
     manager = ControllerManager(client_for=client_for, clock=cluster.clock, names=[name], config=CONFIG)
@@ -77,11 +77,11 @@ async def lagging(cluster: Cluster, name: str, seed: int, *, pace: float = 1) ->
 
 
 @asynccontextmanager
-async def diary(cluster: Cluster) -> AsyncIterator[list[tuple[str, str, str]]]:
-    """What became of pods, as it happened: ADDED or DELETED, name, image."""
+async def pod_history(cluster: Cluster) -> AsyncIterator[list[tuple[str, str, str]]]:
+    """Creations and deletions of pods in their order: ADDED or DELETED, name, image."""
     entries: list[tuple[str, str, str]] = []
 
-    async def write() -> None:
+    async def record() -> None:
         async with cluster.client.of(Pod).watch(Selection(namespace=NAMESPACE)) as events:
             async for batch in events:
                 for event in batch:
@@ -90,6 +90,6 @@ async def diary(cluster: Cluster) -> AsyncIterator[list[tuple[str, str, str]]]:
                         entries.append((event.type, event.key.name, pod.spec.containers[0].image))
 
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(write())
+        task = group.create_task(record())
         yield entries
         task.cancel()

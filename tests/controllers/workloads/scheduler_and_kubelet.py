@@ -1,4 +1,4 @@
-"""A test in the parts of scheduler and kubelet: binds pods, says that they run, ends those that are deleted."""
+"""Functions in place of scheduler and kubelet: they bind pods, set them running, and remove deleted pods."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,21 +39,21 @@ async def set_state(c: Cluster, pod: Pod, phase: str, *, is_ready: bool) -> None
 
 
 async def run(c: Cluster, pod: Pod, node: str = "n1") -> None:
-    """The pod has a node, runs there and is ready."""
+    """Bind the pod, and set it running and ready."""
     await bind(c, pod, node)
     await set_state(c, pod, "Running", is_ready=True)
 
 
 async def end(c: Cluster, pod: Pod) -> None:
-    """The pod's containers have ended: nothing keeps it any more."""
+    """Delete the pod with grace period 0, as a kubelet does once its containers have stopped."""
     await c.client.of(Pod).delete(
         pod.metadata.name, pod.metadata.namespace, options=Delete(grace_period_s=0, uid=pod.metadata.uid)
     )
 
 
-async def play(c: Cluster, labels: str = "") -> bool:
-    """Run what waits and end what is deleted, once; whether there was anything."""
-    moved = False
+async def step_pods(c: Cluster, labels: str = "") -> bool:
+    """Run each unbound pod and remove each deleted pod once; return whether there was any."""
+    changed_any = False
     for pod in await pods_of(c, labels):
         if pod.metadata.deletionTimestamp is not None:
             await end(c, pod)
@@ -61,13 +61,13 @@ async def play(c: Cluster, labels: str = "") -> bool:
             await run(c, pod)
         else:
             continue
-        moved = True
-    return moved
+        changed_any = True
+    return changed_any
 
 
-async def play_out(c: Cluster, labels: str = "") -> None:
-    """Until nothing moves any more."""
-    while await play(c, labels):
+async def settle_pods(c: Cluster, labels: str = "") -> None:
+    """Repeat `step_pods` until no pod changes."""
+    while await step_pods(c, labels):
         await c.clock.settle()
 
 

@@ -22,7 +22,7 @@ from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, names_of, second_run_writes_nothing
 from tests.controllers.ownership.objects import NOW, owner, pod
 from tests.controllers.ownership.pod_cluster import pod_cluster
-from tests.controllers.workloads.scheduler_and_kubelet import active_of, bind, end, play_out, pods_of, run, set_state
+from tests.controllers.workloads.scheduler_and_kubelet import active_of, bind, end, pods_of, run, set_state, settle_pods
 
 NAME = ReplicaSetController.name
 
@@ -50,7 +50,7 @@ async def recorded_events(c: Cluster) -> list[tuple[str, str, str]]:
     return [(event.type, event.reason, event.message) for event in events if event.source.component == NAME]
 
 
-async def test_pods_are_made_counted_and_replaced() -> None:
+async def test_pods_are_created_counted_and_replaced() -> None:
     async with pod_cluster() as c, c.running(NAME):
         replica_set = await create(c, 3)
         pods = await pods_of(c)
@@ -61,14 +61,14 @@ async def test_pods_are_made_counted_and_replaced() -> None:
         status = (await get(c)).status
         assert (status.replicas, status.fullyLabeledReplicas, status.readyReplicas) == (3, 3, 0)
         assert (status.observedGeneration, status.terminatingReplicas) == (1, 0)
-        await play_out(c)
+        await settle_pods(c)
         assert (await get(c)).status.availableReplicas == 3
 
         await c.client.of(Pod).delete(pods[0].metadata.name, "default")
         assert len(await pods_of(c)) == 4
         status = (await get(c)).status
         assert (status.replicas, status.readyReplicas, status.terminatingReplicas) == (3, 2, 1)
-        await play_out(c)
+        await settle_pods(c)
         status = (await get(c)).status
         assert (status.replicas, status.readyReplicas, status.terminatingReplicas) == (3, 3, 0)
         created = [message for _, reason, message in await recorded_events(c) if reason == "SuccessfulCreate"]
@@ -81,24 +81,23 @@ async def test_the_second_run_writes_nothing() -> None:
         async with c.running(NAME):
             await create(c, 3)
             await create(c, 0, "empty")
-            await play_out(c)
+            await settle_pods(c)
         await second_run_writes_nothing(c, NAME)
 
 
-async def test_few_writes_bring_it_there() -> None:
-    """Three pods come with two states of the status: made, and made and ready."""
-
+async def test_three_pods_become_ready_in_at_most_9_writes() -> None:
+    """Each of three pods is written twice, and the status of the ReplicaSet at most three times."""
     async with pod_cluster() as c, c.running(NAME):
         created = await create(c, 3)
         await pods_of(c)
         assert int((await get(c)).metadata.resourceVersion) > int(created.metadata.resourceVersion)
         before = await c.revision()
-        await play_out(c)
+        await settle_pods(c)
         writes = await c.revision() - before
         assert writes <= 2 * 3 + 3
 
 
-async def test_scaling_down_takes_the_least_loss_first() -> None:
+async def test_scale_down_deletes_pending_pods_then_unready_pods_first() -> None:
     async with pod_cluster() as c, c.running(NAME):
         await create(c, 4)
         waits, runs, *ready = await pods_of(c)
@@ -113,12 +112,12 @@ async def test_scaling_down_takes_the_least_loss_first() -> None:
         assert ("Normal", "SuccessfulDelete", f"Deleted pod: {waits.metadata.name}") in await recorded_events(c)
         await scale(c, 0)
         assert await active_of(c) == []
-        await play_out(c)
+        await settle_pods(c)
         status = (await get(c)).status
         assert (status.replicas, status.terminatingReplicas, status.observedGeneration) == (0, 0, 4)
 
 
-async def test_a_pod_that_ended_is_replaced_and_left_alone() -> None:
+async def test_failed_pod_is_replaced_but_not_deleted() -> None:
     async with pod_cluster() as c, c.running(NAME):
         await create(c, 1)
         (pod,) = await pods_of(c)
@@ -154,7 +153,7 @@ async def test_orphans_are_adopted_and_relabelled_pods_released() -> None:
         assert len(await pods_of(c)) == 2
 
 
-async def test_a_set_that_is_being_deleted_makes_no_pods() -> None:
+async def test_deleted_replicaset_creates_no_pods() -> None:
     async with pod_cluster() as c, c.running(NAME):
         replica_set = copy_of(await create(c, 1))
         await c.clock.settle()
@@ -168,10 +167,10 @@ async def test_a_set_that_is_being_deleted_makes_no_pods() -> None:
         assert (await get(c)).status.replicas == 0
 
 
-async def test_availability_comes_with_time() -> None:
+async def test_pod_is_available_after_min_ready_seconds() -> None:
     async with pod_cluster() as c, c.running(NAME):
         await create(c, 1, minReadySeconds=30)
-        await play_out(c)
+        await settle_pods(c)
         status = (await get(c)).status
         assert (status.readyReplicas, status.availableReplicas) == (1, 0)
         await c.clock.advance(29)
@@ -180,7 +179,7 @@ async def test_availability_comes_with_time() -> None:
         assert (await get(c)).status.availableReplicas == 1
 
 
-async def test_a_refusal_is_a_condition_until_it_is_over() -> None:
+async def test_replica_failure_condition_is_set_until_pods_can_be_created() -> None:
     async with pod_cluster() as c, c.running(NAME):
         value = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "2"}}}
         quotas = c.client.of(ResourceQuota)
@@ -205,9 +204,8 @@ async def test_a_refusal_is_a_condition_until_it_is_over() -> None:
         assert (await get(c)).status.conditions == []
 
 
-async def test_slow_start_spares_the_server() -> None:
-    """Of many pods that would all be refused one is tried at a time: at first, and when the status has been told."""
-
+async def test_slow_start_limits_rejected_creations() -> None:
+    """Of 500 pods that would all be rejected, one is tried at first, and one after the status was written."""
     async with pod_cluster() as c, c.running(NAME):
         value = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
         quota = copy_of(await c.client.of(ResourceQuota).create(codec.from_value(value, ResourceQuota)))
@@ -219,7 +217,7 @@ async def test_slow_start_spares_the_server() -> None:
         assert sum(event.count for event in tried) <= 2
 
 
-async def test_a_change_of_the_template_touches_no_pod() -> None:
+async def test_template_change_affects_only_new_pods() -> None:
     async with pod_cluster() as c, c.running(NAME):
         await create(c, 2)
         before = names_of(await pods_of(c))
@@ -236,13 +234,13 @@ async def test_a_change_of_the_template_touches_no_pod() -> None:
     ("active", "replicas", "creations", "deletions"),
     [(0, 0, 0, 0), (3, 3, 0, 0), (1, 3, 2, 0), (3, 1, 0, 2), (0, 2 * BURST, BURST, 0), (BURST + 9, 0, 0, BURST)],
 )
-def test_how_many_come_or_go(active: int, replicas: int, creations: int, deletions: int) -> None:
+def test_planned_creations_and_deletions(active: int, replicas: int, creations: int, deletions: int) -> None:
     pods = [pod(f"p{at}") for at in range(active)]
     planned = plan(pods, replicas, lambda: (), NOW)
     assert (planned.creations, len(planned.deletions)) == (creations, deletions)
 
 
-def test_the_least_loss_goes() -> None:
+def test_pending_pod_is_deleted_before_ready_pod() -> None:
     pods = [pod("ready", node="n", ready_for_s=9), pod("waits", phase="Pending")]
     assert [deleted.metadata.name for deleted in plan(pods, 1, lambda: (), NOW).deletions] == ["waits"]
 
@@ -264,7 +262,7 @@ PODS = [
 ]
 
 
-def test_the_counts() -> None:
+def test_status_counts_and_next_sync() -> None:
     status = status_of(REPLICA_SET, replica_set_with_status(), PODS, 2, None, NOW)
     assert (status.replicas, status.fullyLabeledReplicas, status.readyReplicas, status.availableReplicas) == (
         5,
@@ -294,16 +292,16 @@ OTHER = ReplicaSetCondition(type="Other", status="True")
 @pytest.mark.parametrize(
     ("present", "active", "failure", "expected"),
     [
-        pytest.param([], [], None, [], id="well"),
+        pytest.param([], [], None, [], id="no failure"),
         pytest.param([OTHER], [], "no", [("Other", ""), ("ReplicaFailure", "FailedCreate: no")], id="cannot create"),
         pytest.param(
             [], PODS, "no", [("ReplicaFailure", "FailedDelete: unable to delete pods: no")], id="cannot delete"
         ),
-        pytest.param([FAILED], [], "no", [("ReplicaFailure", "FailedCreate: old")], id="told already"),
-        pytest.param([FAILED, OTHER], [], None, [("Other", "")], id="well again"),
+        pytest.param([FAILED], [], "no", [("ReplicaFailure", "FailedCreate: old")], id="already reported"),
+        pytest.param([FAILED, OTHER], [], None, [("Other", "")], id="recovered"),
     ],
 )
-def test_a_failure_is_a_condition(
+def test_replica_failure_condition(
     present: list[ReplicaSetCondition], active: list[Pod], failure: str | None, expected: list[tuple[str, str]]
 ) -> None:
     status = status_of(

@@ -6,7 +6,7 @@ from sampan.api.types.core_v1 import Event, Pod, ReplicationController
 from sampan.controllers.workloads.replicaset import ReplicationControllerController
 from tests.controllers.cluster import Cluster, names_of, second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
-from tests.controllers.workloads.scheduler_and_kubelet import active_of, play_out, pods_of
+from tests.controllers.workloads.scheduler_and_kubelet import active_of, pods_of, settle_pods
 
 NAME = ReplicationControllerController.name
 
@@ -26,7 +26,7 @@ async def test_pods_are_created_released_and_scaled_down() -> None:
     async with pod_cluster() as c:
         async with c.running(NAME):
             controller = await create(c, 3)
-            await play_out(c)
+            await settle_pods(c)
             status = (await get(c)).status
             assert (status.replicas, status.fullyLabeledReplicas, status.readyReplicas) == (3, 3, 3)
             assert (status.availableReplicas, status.observedGeneration) == (3, 1)
@@ -43,11 +43,11 @@ async def test_pods_are_created_released_and_scaled_down() -> None:
             await c.clock.settle()
             assert controller_of(await c.client.of(Pod).get(name, "default")) is None
             assert len(await active_of(c, "app=web")) == 3
-            await play_out(c)
+            await settle_pods(c)
 
             await c.client.of(ReplicationController).patch("web", {"spec": {"replicas": 0}}, "default")
             assert await active_of(c, "app=web") == []
             assert names_of(await active_of(c)) == [name]
-            await play_out(c)
+            await settle_pods(c)
             assert (await get(c)).status.replicas == 0
         await second_run_writes_nothing(c, NAME)

@@ -1,4 +1,4 @@
-"""Counts of pods: what the index finds is what matches, and many sorts and groups cost no more than their own."""
+"""Counts of pods by class and node: the index finds all matches, and compares only pods that may match."""
 
 import gc
 
@@ -19,21 +19,21 @@ SPACES = {"x": {"team": "one"}, "y": {"team": "two"}}
 namespace_selectors = st.sampled_from([None, LabelSelector(), LabelSelector(matchLabels={"team": "one"})])
 
 
-def pod_class(selector: LabelSelector | None, spaces: list[str], by_label: LabelSelector | None) -> PodSelector:
+def pod_selector(selector: LabelSelector | None, spaces: list[str], by_label: LabelSelector | None) -> PodSelector:
     other = selector_of(by_label) if by_label is not None else NOTHING
     return PodSelector(selector_of(selector), frozenset(spaces), other)
 
 
-sorts = st.lists(
-    st.builds(pod_class, selectors, st.lists(st.sampled_from("xy"), max_size=2), namespace_selectors),
+pod_classes = st.lists(
+    st.builds(pod_selector, selectors, st.lists(st.sampled_from("xy"), max_size=2), namespace_selectors),
     min_size=1,
     max_size=2,
 ).map(lambda pod_selectors: PodClass(tuple(pod_selectors)))
 groups = st.builds(LabelGroup, st.sampled_from(["x", "y", ""]), labels, st.just(False))
 
 
-@given(sorts, groups)
-def test_what_matches_is_found(pod_class: PodClass, group: LabelGroup) -> None:
+@given(pod_classes, groups)
+def test_bucket_of_a_matching_class_is_found(pod_class: PodClass, group: LabelGroup) -> None:
     buckets = list(buckets_of(group))
     assert len(buckets) == len(set(buckets))
     if pod_class.matches(group, SPACES):
@@ -48,41 +48,41 @@ steps = st.lists(st.tuples(st.sampled_from("xy"), labels, st.integers(0, 2)), mi
 
 
 @few
-@given(st.lists(sorts, min_size=1, max_size=3), steps, st.data())
-def test_counts_while_pods_come_and_go(
+@given(st.lists(pod_classes, min_size=1, max_size=3), steps, st.data())
+def test_counts_match_after_pods_are_added_and_removed(
     classes: list[PodClass], steps: list[tuple[str, dict[str, str], int]], data: st.DataObject
 ) -> None:
     table = PodInfoTable()
     counts = PodCounts(table, 3)
     for name, namespace_labels in SPACES.items():
         counts.set_namespace(name, namespace_labels)
-    early = [counts.tally(pod_class) for pod_class in classes]
-    there: list[tuple[PodInfo, int]] = []
+    tallies = [counts.tally(pod_class) for pod_class in classes]
+    placed: list[tuple[PodInfo, int]] = []
     for number, (namespace, own, row) in enumerate(steps):
-        one_goes: bool = data.draw(st.booleans())
-        if there and one_goes:
-            info, at = there.pop(data.draw(st.integers(0, len(there) - 1)))
+        removes_pod: bool = data.draw(st.booleans())
+        if placed and removes_pod:
+            info, at = placed.pop(data.draw(st.integers(0, len(placed) - 1)))
             counts.remove(info, at)
         info = table.info(pod(f"p{number}", namespace, own))
         counts.add(info, row)
-        there.append((info, row))
-    for pod_class, tally in zip(classes, early, strict=True):
-        plain = [0, 0, 0]
-        for info, row in there:
-            plain[row] += pod_class.matches(info.group, SPACES)
-        assert tally.per_node.tolist() == plain
-        assert tally.total == sum(plain)
+        placed.append((info, row))
+    for pod_class, tally in zip(classes, tallies, strict=True):
+        expected = [0, 0, 0]
+        for info, row in placed:
+            expected[row] += pod_class.matches(info.group, SPACES)
+        assert tally.per_node.tolist() == expected
+        assert tally.total == sum(expected)
 
 
-def test_a_thousand_deployments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each with its own selector and its own pods: nobody looks at those of the others."""
-    looks = 0
-    plain = PodClass.matches
+def test_1000_selectors_are_compared_only_with_their_own_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 1000 Deployments has its own selector, which is not compared with the pods of others."""
+    comparisons = 0
+    matches = PodClass.matches
 
     def counted(pod_class: PodClass, group: LabelGroup, spaces: object) -> bool:
-        nonlocal looks
-        looks += 1
-        return plain(pod_class, group, spaces)  # type: ignore[arg-type]
+        nonlocal comparisons
+        comparisons += 1
+        return matches(pod_class, group, spaces)  # type: ignore[arg-type]
 
     monkeypatch.setattr(PodClass, "matches", counted)
     table = PodInfoTable()
@@ -94,10 +94,10 @@ def test_a_thousand_deployments(monkeypatch: pytest.MonkeyPatch) -> None:
         held.append(counts.tally(PodClass((selector,))))
         counts.add(table.info(pod(f"p{number}", "x", own)), 0)
     assert [tally.total for tally in held] == [1] * 1000
-    assert looks == 1000
+    assert comparisons == 1000
 
 
-def test_sorts_that_nobody_holds_are_forgotten() -> None:
+def test_unreferenced_pod_classes_are_dropped() -> None:
     counts = PodCounts(PodInfoTable(), 1)
     pod_class = PodClass((PodSelector(Selector(), frozenset(("x",))),))
     held = counts.tally(pod_class)

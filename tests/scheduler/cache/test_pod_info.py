@@ -1,4 +1,4 @@
-"""Pods that are being resized: what they take of their node."""
+"""Resources that a pod occupies during an in-place resize."""
 
 from typing import Any
 
@@ -24,9 +24,9 @@ amounts = st.fixed_dictionaries({}, optional={"cpu": st.sampled_from(["1", "2", 
 reported = st.one_of(st.none(), amounts)
 
 
-def resized(desired: dict[str, str], actual: dict[str, str] | None, granted: dict[str, str], reason: str = "") -> Pod:
+def resized(desired: dict[str, str], actual: dict[str, str] | None, allocated: dict[str, str], reason: str = "") -> Pod:
     resources = ResourceRequirements(requests=actual) if actual is not None else None
-    status = ContainerStatus(name="c", resources=resources, allocatedResources=granted)
+    status = ContainerStatus(name="c", resources=resources, allocatedResources=allocated)
     conditions = [PodCondition(type="PodResizePending", status="True", reason=reason)] if reason else []
     return Pod(
         metadata=ObjectMeta(name="p", namespace="x", uid="p"),
@@ -36,43 +36,48 @@ def resized(desired: dict[str, str], actual: dict[str, str] | None, granted: dic
 
 
 @given(amounts, reported, amounts, st.sampled_from(["", "Deferred", "Infeasible"]))
-def test_the_most_counts(desired: dict[str, str], actual: Any, granted: dict[str, str], reason: str) -> None:
-    pod = resized(desired, actual, granted, reason)
-    lists = [desired] if actual is None else [actual, granted] if reason == "Infeasible" else [desired, actual, granted]
-    plain = {}
+def test_highest_of_desired_actual_and_allocated_requests_counts(
+    desired: dict[str, str], actual: Any, allocated: dict[str, str], reason: str
+) -> None:
+    pod = resized(desired, actual, allocated, reason)
+    lists = (
+        [desired] if actual is None else [actual, allocated] if reason == "Infeasible" else [desired, actual, allocated]
+    )
+    expected = {}
     for name in ("cpu", "memory"):
         quantities = [quantity.parse(amounts_[name]) for amounts_ in lists if name in amounts_]
         if quantities:
-            plain[name] = max(quantities).milli_value() if name == "cpu" else max(quantities).value()
-    assert PodInfoTable().info(pod).signature.requests == plain
+            expected[name] = max(quantities).milli_value() if name == "cpu" else max(quantities).value()
+    assert PodInfoTable().info(pod).signature.requests == expected
 
 
 @given(amounts, reported, amounts, st.sampled_from(["", "Infeasible"]))
-def test_of_a_pod_as_a_whole_too(desired: dict[str, str], actual: Any, granted: dict[str, str], reason: str) -> None:
-    """Its containers' requests count only for what it does not ask for itself."""
+def test_highest_of_pod_level_requests_counts(
+    desired: dict[str, str], actual: Any, allocated: dict[str, str], reason: str
+) -> None:
+    """The requests of containers count only for resources without a pod-level request."""
     pod = resized({"cpu": "100m", "memory": "1Mi"}, None, {}, reason)
     pod.spec.resources = ResourceRequirements(requests=desired)
     pod.status.resources = ResourceRequirements(requests=actual) if actual is not None else None
-    pod.status.allocatedResources = granted
-    lists = [desired] if actual is None else [actual, granted] if reason else [desired, actual, granted]
-    plain = {"cpu": 100, "memory": 1024 * 1024}
+    pod.status.allocatedResources = allocated
+    lists = [desired] if actual is None else [actual, allocated] if reason else [desired, actual, allocated]
+    expected = {"cpu": 100, "memory": 1024 * 1024}
     for name in desired:
         most = max(
             (quantity.parse(amounts_[name]) for amounts_ in lists if name in amounts_), default=quantity.parse("0")
         )
-        plain[name] = most.milli_value() if name == "cpu" else most.value()
-    assert PodInfoTable().info(pod).signature.requests == {name: amount for name, amount in plain.items() if amount}
+        expected[name] = most.milli_value() if name == "cpu" else most.value()
+    assert PodInfoTable().info(pod).signature.requests == {name: amount for name, amount in expected.items() if amount}
 
 
-def test_nothing_is_copied_where_nothing_differs() -> None:
+def test_spec_without_a_resize_is_not_copied() -> None:
     pod = resized({"cpu": "1"}, {"cpu": "1"}, {"cpu": "1"})
     assert spec_with_occupied_resources(pod) is pod.spec
 
 
 @pytest.mark.parametrize(("reason", "is_free"), [("Deferred", False), ("Infeasible", True)])
-async def test_room_while_a_pod_is_resized(reason: str, is_free: bool) -> None:
-    """A pod that asks for more takes it at once, unless it can never have it."""
-
+async def test_pending_resize_occupies_the_node_unless_infeasible(reason: str, is_free: bool) -> None:
+    """A higher request occupies the node immediately, unless the resize is infeasible."""
     async with running() as cluster:
         await cluster.node("a", cpu="4")
         await cluster.create(cluster.pod("p", cpu="1"))

@@ -1,4 +1,4 @@
-"""Cached results depend on the pod signature alone: on no other field of a pod, and on nothing else of the pod."""
+"""Cached results depend on the pod signature alone, and on no other field of a pod."""
 
 from collections.abc import Iterator
 
@@ -45,7 +45,7 @@ SIGNED_FIELDS = {
 
 
 class _Unreadable:
-    """Stands for a pod: whoever reads a field of it is found out."""
+    """A stand-in for a pod that raises when a field is read."""
 
     def __getattr__(self, field: str) -> None:
         raise AssertionError(f"a plug-in whose results are cached by signature reads pod.{field}")
@@ -104,14 +104,14 @@ class ReadsThePod:
         return None
 
 
-def test_a_plugin_that_reads_the_pod_is_found_out() -> None:
+def test_plugin_that_reads_the_pod_is_detected() -> None:
     simulation = Simulation()
     cycle = signature_cycle(simulation, Pod(spec=PodSpec(containers=[])))
     with pytest.raises(AssertionError, match=r"reads pod\.spec"):
         run_local_points(ReadsThePod(simulation.handle), cycle)
 
 
-def test_the_spec_of_a_signature_has_no_other_fields() -> None:
+def test_spec_of_a_signature_has_only_signed_fields() -> None:
     """A field that is not part of the key is empty, so that no result for all pods of the signature depends on it."""
     every = {name: f"value of {name}" for name in PodSpec.__struct_fields__}
     containers = [_with_every_field(Container(name="c"))]
@@ -132,6 +132,6 @@ def _with_every_field(container: Container) -> Container:
 
 
 @pytest.mark.parametrize("field", sorted(set(PodSpec.__struct_fields__) - SIGNED_FIELDS))
-def test_pods_that_differ_in_another_field_share_a_signature(field: str) -> None:
+def test_pods_that_differ_in_an_unsigned_field_share_a_signature(field: str) -> None:
     table, plain = PodSignatureTable(), PodSpec(containers=[Container(name="c", image="i")])
     assert table.of(msgspec.structs.replace(plain, **{field: "value"})) is table.of(plain)

@@ -1,4 +1,4 @@
-"""KubeSchedulerConfiguration files: what they change, and what is told of faults."""
+"""KubeSchedulerConfiguration files: what they configure, and the messages for invalid files."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def test_an_empty_file_is_the_default() -> None:
     assert (scheduler_config.queue.first_backoff_s, scheduler_config.queue.most_backoff_s) == (1, 10)
 
 
-def test_plugins_are_taken_away_and_weighed_anew() -> None:
+def test_plugins_are_disabled_and_weights_changed() -> None:
     configured = profile(
         multiPoint={"disabled": [{"name": "ImageLocality"}], "enabled": [{"name": "TaintToleration", "weight": 9}]},
         score={"disabled": [{"name": "NodeAffinity"}]},
@@ -43,7 +43,7 @@ def test_plugins_are_taken_away_and_weighed_anew() -> None:
     assert names(configured.points.at("filter"))[:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
 
 
-def test_only_what_is_named() -> None:
+def test_only_enabled_plugins_run_when_all_are_disabled() -> None:
     configured = profile(
         multiPoint={
             "disabled": [{"name": "*"}],
@@ -120,7 +120,7 @@ def test_only_what_is_named() -> None:
         (config(extenders=[{"urlPrefix": "http://x", "httpTimeout": "soon"}]), "extenders[0]: "),
     ],
 )
-def test_errors(document: dict[str, Any], message: str) -> None:
+def test_invalid_files_are_rejected(document: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(document)
     assert message in str(caught.value)
@@ -211,7 +211,7 @@ def test_errors(document: dict[str, Any], message: str) -> None:
         ),
     ],
 )
-def test_arguments_that_a_plugin_cannot_use(plugin: str, args: dict[str, Any], message: str) -> None:
+def test_invalid_plugin_arguments_are_rejected(plugin: str, args: dict[str, Any], message: str) -> None:
     (profile_config,) = parse_config(config(profiles=[{"pluginConfig": [{"name": plugin, "args": args}]}])).profiles
     with pytest.raises(ArgumentError) as caught:
         Simulation(profile=profile_config)
@@ -219,29 +219,29 @@ def test_arguments_that_a_plugin_cannot_use(plugin: str, args: dict[str, Any], m
     assert message in str(caught.value)
 
 
-def test_a_plugin_that_there_is_not() -> None:
+def test_unknown_plugin_is_rejected() -> None:
     with pytest.raises(UnknownSchedulerPlugin, match="Nothing"):
         profile(filter={"enabled": [{"name": "Nothing"}]})
 
 
-def test_a_plugin_at_a_point_that_it_does_not_have() -> None:
+def test_plugin_enabled_at_an_unimplemented_point_is_rejected() -> None:
     with pytest.raises(ArgumentError, match="plugin 'ImageLocality' does not extend filter plugin"):
         profile(filter={"enabled": [{"name": "ImageLocality"}]})
 
 
-def test_what_flags_say_too() -> None:
+def test_leader_election_and_client_connection_become_flags() -> None:
     document = config(leaderElection={"leaderElect": False}, clientConnection={"kubeconfig": "/k", "qps": 10})
     flags = parse_config(document).flags
     assert (flags["leader_elect"], flags["kubeconfig"], flags["leader_elect_retry_period"]) == (False, "/k", "2s")
 
 
-def test_a_share_of_nodes_is_accepted_and_noted(caplog: pytest.LogCaptureFixture) -> None:
+def test_percentage_of_nodes_to_score_is_accepted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
         parse_config(config(percentageOfNodesToScore=10))
     assert "always evaluates every node" in caplog.text
 
 
-def test_texts() -> None:
+def test_parse_text() -> None:
     text = f"apiVersion: {API_VERSION}\nkind: KubeSchedulerConfiguration\npodMaxBackoffSeconds: 60\n"
     assert parse_text(text).queue.most_backoff_s == 60
     with pytest.raises(ConfigError, match="line 2"):

@@ -1,4 +1,4 @@
-"""Classic policies: each name means the plug-ins that decide as it did, with its argument and weight."""
+"""Classic policies: the plug-ins, arguments and weights for each predicate and priority."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def names(plugins: Any) -> list[str]:
     return [plugin.name for plugin in plugins]
 
 
-def test_the_sample_of_old() -> None:
+def test_sample_policy_selects_plugins_and_weights() -> None:
     framework = profile(
         kind="Policy",
         apiVersion="v1",
@@ -72,7 +72,7 @@ def test_the_sample_of_old() -> None:
 
 
 @pytest.mark.parametrize("name", PREDICATES)
-def test_every_predicate(name: str) -> None:
+def test_predicate_enables_its_filter_plugins(name: str) -> None:
     framework = profile(predicates=[{"name": name}], priorities=[])
     expected = dict.fromkeys([*MANDATORY, *PREDICATES[name]])
     assert names(framework.points.at("filter")) == list(expected)
@@ -80,30 +80,30 @@ def test_every_predicate(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PRIORITIES)
-def test_every_priority(name: str) -> None:
+def test_priority_enables_its_score_plugin(name: str) -> None:
     framework = profile(predicates=[], priorities=[{"name": name, "weight": 7}])
-    meaning = PRIORITIES[name]
-    expected = [] if meaning is None else [name if meaning.args else meaning.plugin]
+    choice = PRIORITIES[name]
+    expected = [] if choice is None else [name if choice.args else choice.plugin]
     assert names(framework.points.at("score")) == expected
     assert names(framework.points.at("filter")) == MANDATORY
     assert [framework.weights[plugin] for plugin in expected] == [7] * len(expected)
 
 
 def test_missing_fields_have_their_defaults() -> None:
-    framework, usual = profile(), Simulation().profile
-    assert set(names(framework.points.at("filter"))) == set(names(usual.points.at("filter")))
-    expected = {name: usual.weights[name] for name in names(usual.points.at("score"))}
+    framework, default = profile(), Simulation().profile
+    assert set(names(framework.points.at("filter"))) == set(names(default.points.at("filter")))
+    expected = {name: default.weights[name] for name in names(default.points.at("score"))}
     assert {name: framework.weights[name] for name in names(framework.points.at("score"))} == expected
 
 
-def test_least_and_most_requested_side_by_side() -> None:
+def test_least_and_most_requested_priorities_can_be_combined() -> None:
     framework = profile(
         priorities=[{"name": "LeastRequestedPriority", "weight": 1}, {"name": "MostRequestedPriority", "weight": 2}]
     )
     assert names(framework.points.at("score")) == ["NodeResourcesFit", "MostRequestedPriority"]
 
 
-def test_ratio_of_what_is_requested() -> None:
+def test_requested_to_capacity_ratio_priority() -> None:
     argument = {"requestedToCapacityRatioArguments": {"shape": [{"utilization": 0, "score": 0}]}}
     framework = profile(priorities=[{"name": "RequestedToCapacityRatioPriority", "weight": 2, "argument": argument}])
     assert names(framework.points.at("score")) == ["RequestedToCapacityRatioPriority"]
@@ -121,7 +121,7 @@ def test_extenders_and_symmetric_weight() -> None:
     assert config.profiles[0].args["InterPodAffinity"] == {"hardPodAffinityWeight": 10}
 
 
-def test_providers() -> None:
+def test_default_and_autoscaler_providers_have_equal_score_plugins() -> None:
     default = Simulation(profile=PROVIDERS["DefaultProvider"]).profile
     packing = Simulation(profile=PROVIDERS["ClusterAutoscalerProvider"]).profile
     assert names(default.points.at("score")) == names(packing.points.at("score"))
@@ -161,7 +161,7 @@ def test_errors_name_the_field(policy: dict[str, Any], message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_json_is_yaml_too() -> None:
+def test_policy_may_be_json() -> None:
     assert parse_policy('{"predicates": [{"name": "PodFitsHost"}]}').predicates is not None
     with pytest.raises(PolicyFileError, match="line 2"):
         parse_policy("{")

@@ -1,4 +1,4 @@
-"""Between the decision and the binding: what others see of it, what stops it, and what is left when it fails."""
+"""The binding cycle: nominated nodes, rejection, preemption, and failure between decision and binding."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ Scenario = Callable[[Running], Awaitable[None]]
 
 
 class Held:
-    """Pods whose names begin with a point's name are held there."""
+    """A plug-in that holds a pod at the extension point with which its name begins."""
 
     name = "Held"
     scope = PluginScope.CLUSTER
@@ -37,7 +37,7 @@ class Held:
         return None
 
 
-def play(scenario: Scenario) -> None:
+def run_scenario(scenario: Scenario) -> None:
     profile = ProfileConfig(plugins=(*DEFAULT_PLUGINS, PluginChoice(f"{__name__}:Held")))
 
     async def main() -> None:
@@ -49,7 +49,7 @@ def play(scenario: Scenario) -> None:
 
 
 async def state(cluster: Running, name: str) -> tuple[str, str]:
-    """The pod's node, and the one that is meant for it."""
+    """The node of the pod, and its nominated node."""
     await cluster.settle()
     pod = await cluster.get(name)
     assert pod is not None
@@ -70,10 +70,10 @@ def test_the_node_of_a_waiting_pod_is_nominated() -> None:
         await cluster.cluster.clock.advance(61)
         assert await state(cluster, "prebind") == ("a", "")
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_it_is_taken_back_when_the_pod_may_not_have_it() -> None:
+def test_nomination_is_removed_when_the_pod_is_rejected() -> None:
     async def scenario(cluster: Running) -> None:
         await cluster.create(cluster.pod("permit"))
         assert await state(cluster, "permit") == ("", "a")
@@ -85,12 +85,12 @@ def test_it_is_taken_back_when_the_pod_may_not_have_it() -> None:
         assert pod.status.nominatedNodeName == ""
         assert (await cluster.condition("permit")).message == "0/1 nodes are available: 1 no."
         assert not cluster.scheduler.table.requested.any()
-        assert cluster.scheduler.queue.counts()["unschedulable"] == 1  # its own going does not wake it
+        assert cluster.scheduler.queue.counts()["unschedulable"] == 1  # its own release does not requeue it
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_changes_of_a_pod_while_it_has_a_node_are_not_lost() -> None:
+def test_pod_updates_during_the_binding_cycle_are_not_lost() -> None:
     async def scenario(cluster: Running) -> None:
         await cluster.create(cluster.pod("permit"))
         await cluster.settle()
@@ -103,10 +103,10 @@ def test_changes_of_a_pod_while_it_has_a_node_are_not_lost() -> None:
         await eventually(lambda: queued.info.pod.metadata.labels == {"new": "yes"})
         assert queued.info.group.labels == {"new": "yes"}
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_a_plugin_that_raises_fails_the_attempt_alone() -> None:
+def test_plugin_exception_fails_only_the_attempt() -> None:
     async def scenario(cluster: Running) -> None:
         await cluster.create(cluster.pod("faulty", cpu="1"))
         await cluster.settle()
@@ -120,40 +120,40 @@ def test_a_plugin_that_raises_fails_the_attempt_alone() -> None:
         await cluster.create(cluster.pod("other", cpu="1"))
         assert await state(cluster, "other") == ("a", "")
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-async def _outranked(cluster: Running, name: str) -> None:
-    """A pod that is not bound yet gives its node up and is tried again; nothing is deleted."""
+async def check_preemption(cluster: Running, name: str) -> None:
+    """Check that an unbound pod gives its node to a pod of higher priority, and is not deleted."""
     important = PriorityClass(value=1000)
     important.metadata.name = "high"
     await cluster.cluster.client.of(PriorityClass).create(important)
     victim = await cluster.create(cluster.pod(name, cpu="1"))
     assert await state(cluster, name) == ("", "a")
-    above = cluster.pod("above", cpu="1")
-    above.spec.priorityClassName = "high"
-    pod = await cluster.create(above)
+    preemptor = cluster.pod("preemptor", cpu="1")
+    preemptor.spec.priorityClassName = "high"
+    pod = await cluster.create(preemptor)
     await cluster.settle()
     (event,) = await cluster.events("Preempted")
     assert event.note == f"Preempted by pod {pod.metadata.uid} on node a (in kube-scheduler memory)."
     await cluster.cluster.clock.advance(10)
-    assert await state(cluster, "above") == ("a", "")
-    again = await cluster.get(name)
-    assert again is not None
-    assert again.metadata.uid == victim.metadata.uid
-    assert (again.spec.nodeName, again.status.nominatedNodeName) == ("", "")
+    assert await state(cluster, "preemptor") == ("a", "")
+    requeued = await cluster.get(name)
+    assert requeued is not None
+    assert requeued.metadata.uid == victim.metadata.uid
+    assert (requeued.spec.nodeName, requeued.status.nominatedNodeName) == ("", "")
     await cluster.cluster.client.of(Node).delete("a")
 
 
-def test_a_pod_that_waits_for_permission_gives_way() -> None:
-    play(lambda cluster: _outranked(cluster, "permit"))
+def test_pod_waiting_at_permit_is_preempted() -> None:
+    run_scenario(lambda cluster: check_preemption(cluster, "permit"))
 
 
-def test_a_pod_that_is_being_prepared_gives_way() -> None:
-    play(lambda cluster: _outranked(cluster, "prebind"))
+def test_pod_in_pre_bind_is_preempted() -> None:
+    run_scenario(lambda cluster: check_preemption(cluster, "prebind"))
 
 
-def test_a_nomination_that_is_taken_away_counts_no_longer() -> None:
+def test_nomination_cleared_in_the_status_is_dropped() -> None:
     async def scenario(cluster: Running) -> None:
         await cluster.create(cluster.pod("big", cpu="8"))
         await cluster.settle()
@@ -164,4 +164,4 @@ def test_a_nomination_that_is_taken_away_counts_no_longer() -> None:
             await cluster.settle()
             assert set(cluster.scheduler.nominator.by_node) == expected
 
-    play(scenario)
+    run_scenario(scenario)

@@ -13,7 +13,7 @@ from tests.controllers.ownership.pod_cluster import pod_cluster
 
 
 class Unreachable:
-    """Bindings do not get through so many times."""
+    """A transport on which the next bindings fail to connect, as many as `left` says."""
 
     def __init__(self, inner: LoopbackTransport, left: list[int]) -> None:
         self._inner, self._left = inner, left
@@ -25,11 +25,11 @@ class Unreachable:
     async def send(self, request: Request) -> Response:
         if request.path.endswith("/binding") and self._left[0] > 0:
             self._left[0] -= 1
-            raise ConnectionFailed("nobody listens", may_have_happened=False)
+            raise ConnectionFailed("connection refused", may_have_happened=False)
         return await self._inner.send(request)
 
 
-def cut_off(c: Cluster, times: int) -> Cluster:
+def with_unreachable_server(c: Cluster, times: int) -> Cluster:
     transport: Any = Unreachable(c.transport, [times])
     return replace(c, transport=cast(LoopbackTransport, transport))
 
@@ -39,7 +39,7 @@ async def test_a_binding_that_does_not_reach_the_server_is_retried() -> None:
         pod_cluster() as c,
         c.running("node-lifecycle-controller"),
         c.nodes("n"),
-        cut_off(c, 20).scheduling(),
+        with_unreachable_server(c, 20).scheduling(),
     ):
         await c.clock.advance(10)
         await c.client.of(Pod).create(pod(name="p"))

@@ -1,4 +1,4 @@
-"""Gangs: pods of a group that get nodes all together or not at all."""
+"""Gang scheduling: the pods of a group are scheduled all together or not at all."""
 
 from typing import Any
 
@@ -19,22 +19,22 @@ from sampan.scheduler.config.config_file import API_VERSION, KIND, parse_config
 from tests.scheduler.extenders.fake_extender import serving
 from tests.scheduler.running_scheduler import NAMESPACE, Running, running
 
-ON = {"scheduling.k8s.io/v1alpha2": True}
+RUNTIME_CONFIG = {"scheduling.k8s.io/v1alpha2": True}
 
 
-def group(name: str, least: int) -> PodGroup:
-    policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(minCount=least))
+def group(name: str, min_count: int) -> PodGroup:
+    policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(minCount=min_count))
     return PodGroup(metadata=ObjectMeta(name=name, namespace=NAMESPACE), spec=PodGroupSpec(schedulingPolicy=policy))
 
 
-def member(cluster: Running, name: str, of: str, cpu: str = "1") -> Pod:
+def member(cluster: Running, name: str, group_name: str, cpu: str = "1") -> Pod:
     pod = cluster.pod(name, cpu=cpu)
-    pod.spec.schedulingGroup = PodSchedulingGroup(podGroupName=of)
+    pod.spec.schedulingGroup = PodSchedulingGroup(podGroupName=group_name)
     return pod
 
 
 async def bound(cluster: Running) -> dict[str, int]:
-    """How many pods of each group have nodes."""
+    """How many pods of each group are bound."""
     counts: dict[str, int] = {}
     for pod in (await cluster.cluster.client.of(Pod).list()).items:
         name = pod.spec.schedulingGroup.podGroupName
@@ -42,30 +42,30 @@ async def bound(cluster: Running) -> dict[str, int]:
     return counts
 
 
-def why(cluster: Running, pod: Any) -> str:
+def gate_message(cluster: Running, pod: Any) -> str:
     queued = cluster.scheduler.queue.get(pod.metadata.uid)
     return queued.gate_message if queued is not None else ""
 
 
-async def test_nobody_comes_before_the_group_is_whole() -> None:
-    async with running(runtime_config=ON) as cluster:
+async def test_pods_are_gated_until_min_count_pods_exist() -> None:
+    async with running(runtime_config=RUNTIME_CONFIG) as cluster:
         await cluster.node("a")
         first = await cluster.create(member(cluster, "p0", "g"))
         await cluster.settle()
-        assert why(cluster, first) == 'waiting for pods\'s pod group "g" to appear in scheduling queue'
+        assert gate_message(cluster, first) == 'waiting for pods\'s pod group "g" to appear in scheduling queue'
         await cluster.cluster.client.of(PodGroup).create(group("g", 3))
         await cluster.settle()
-        assert why(cluster, first) == "waiting for minCount pods from a gang to appear in scheduling queue"
+        assert gate_message(cluster, first) == "waiting for minCount pods from a gang to appear in scheduling queue"
         await cluster.create(member(cluster, "p1", "g"))
         assert await cluster.where("p0", "p1") == ["", ""]
         await cluster.create(member(cluster, "p2", "g"))
         assert await cluster.where("p0", "p1", "p2") == ["a", "a", "a"]
         await cluster.create(member(cluster, "p3", "g"))
-        assert await cluster.where("p3") == ["a"], "more than the least come one by one"
+        assert await cluster.where("p3") == ["a"], "pods beyond minCount are scheduled one by one"
 
 
-async def test_all_or_none() -> None:
-    async with running(runtime_config=ON) as cluster:
+async def test_gang_is_scheduled_completely_or_not_at_all() -> None:
+    async with running(runtime_config=RUNTIME_CONFIG) as cluster:
         await cluster.node("a", cpu="2")
         await cluster.cluster.client.of(PodGroup).create(group("g", 3))
         for number in range(3):
@@ -73,7 +73,7 @@ async def test_all_or_none() -> None:
         await cluster.cluster.clock.advance(30)
         assert await bound(cluster) == {"g": 0}
         table = cluster.scheduler.table
-        assert not table.pods[table.rows["a"]], "what the others held is free again"
+        assert not table.pods[table.rows["a"]], "the resources of the other members are released"
         await cluster.create(cluster.pod("alone", cpu="2"))
         assert await cluster.where("alone") == ["a"]
         await cluster.node("b", cpu="3")
@@ -81,7 +81,7 @@ async def test_all_or_none() -> None:
         assert await cluster.where("p0", "p1", "p2") == ["b", "b", "b"]
 
 
-async def test_an_error_with_one_pod_leaves_no_other_between_queue_and_node() -> None:
+async def test_error_of_a_member_leaves_no_assumed_pods() -> None:
     failures = [500]
 
     def filtered(body: dict[str, Any]) -> Any:
@@ -91,7 +91,7 @@ async def test_an_error_with_one_pod_leaves_no_other_between_queue_and_node() ->
     async with serving(filter=filtered) as server:
         verbs = {"urlPrefix": server.url, "filterVerb": "filter", "nodeCacheCapable": True}
         config = parse_config({"apiVersion": API_VERSION, "kind": KIND, "extenders": [verbs]})
-        async with running(config, runtime_config=ON) as cluster:
+        async with running(config, runtime_config=RUNTIME_CONFIG) as cluster:
             await cluster.node("a")
             await cluster.cluster.client.of(PodGroup).create(group("g", 3))
             for number in range(3):
@@ -106,15 +106,15 @@ async def test_an_error_with_one_pod_leaves_no_other_between_queue_and_node() ->
 
 
 async def group_condition(cluster: Running, name: str = "g") -> tuple[str, str, str]:
-    """What the group says of itself."""
+    """Status, reason and message of the condition of the group."""
     await cluster.settle()
     (condition,) = (await cluster.cluster.client.of(PodGroup).get(name, NAMESPACE)).status.conditions
     assert condition.type == "PodGroupScheduled"
     return condition.status, condition.reason, condition.message
 
 
-async def test_the_group_says_whether_it_has_its_nodes() -> None:
-    async with running(runtime_config=ON) as cluster:
+async def test_pod_group_condition_shows_whether_it_is_scheduled() -> None:
+    async with running(runtime_config=RUNTIME_CONFIG) as cluster:
         await cluster.node("a", cpu="2")
         await cluster.cluster.client.of(PodGroup).create(group("g", 3))
         for number in range(3):
@@ -131,11 +131,10 @@ async def test_the_group_says_whether_it_has_its_nodes() -> None:
         assert await group_condition(cluster) == ("True", "Scheduled", "")
 
 
-@pytest.mark.parametrize(("least", "is_possible"), [(3, True), (5, False)])
-async def test_room_is_made_for_the_whole_group_or_not_at_all(least: int, is_possible: bool) -> None:
-    """Four nodes of one pod each, three of them taken by pods that matter less."""
-
-    async with running(runtime_config=ON) as cluster:
+@pytest.mark.parametrize(("min_count", "is_possible"), [(3, True), (5, False)])
+async def test_preemption_makes_room_for_the_whole_group_or_not_at_all(min_count: int, is_possible: bool) -> None:
+    """Each of four nodes has room for one pod, and three are taken by pods of lower priority."""
+    async with running(runtime_config=RUNTIME_CONFIG) as cluster:
         high = PriorityClass(value=1000)
         high.metadata.name = "high"
         await cluster.cluster.client.of(PriorityClass).create(high)
@@ -144,8 +143,8 @@ async def test_room_is_made_for_the_whole_group_or_not_at_all(least: int, is_pos
         for number in range(3):
             await cluster.create(cluster.pod(f"low{number}", cpu="1"))
             await cluster.settle()
-        await cluster.cluster.client.of(PodGroup).create(group("g", least))
-        for number in range(least):
+        await cluster.cluster.client.of(PodGroup).create(group("g", min_count))
+        for number in range(min_count):
             pod = member(cluster, f"p{number}", "g")
             pod.spec.priorityClassName = "high"
             await cluster.create(pod)
@@ -164,36 +163,34 @@ async def test_room_is_made_for_the_whole_group_or_not_at_all(least: int, is_pos
         assert sum(map(len, cluster.scheduler.table.pods)) == 4
 
 
-@pytest.mark.parametrize(("slots", "least"), [(4, 3), (10, 6), (12, 12)])
-async def test_two_gangs_that_each_need_more_than_half(slots: int, least: int) -> None:
-    """They come mixed, and one of them gets what it needs; when it goes, the other does."""
-
-    async with running(runtime_config=ON) as cluster:
+@pytest.mark.parametrize(("slots", "min_count"), [(4, 3), (10, 6), (12, 12)])
+async def test_gangs_that_each_need_more_than_half_are_scheduled_in_turn(slots: int, min_count: int) -> None:
+    """The pods of two gangs arrive in turn; one gang is scheduled, and the other once the first is deleted."""
+    async with running(runtime_config=RUNTIME_CONFIG) as cluster:
         for number in range(slots):
             await cluster.node(f"n{number}", cpu="1")
         for name in ("a", "b"):
-            await cluster.cluster.client.of(PodGroup).create(group(name, least))
-        for number in range(least):
+            await cluster.cluster.client.of(PodGroup).create(group(name, min_count))
+        for number in range(min_count):
             for name in ("a", "b"):
                 await cluster.create(member(cluster, f"{name}{number}", name))
         await cluster.cluster.clock.advance(60)
         counts = await bound(cluster)
-        assert sorted(counts.values()) == [0, least]
+        assert sorted(counts.values()) == [0, min_count]
         winner = max(counts, key=lambda name: counts[name])
-        for number in range(least):
+        for number in range(min_count):
             client = cluster.cluster.client.of(Pod)
             await client.delete(f"{winner}{number}", NAMESPACE, options=Delete(grace_period_s=0))
         await cluster.cluster.clock.advance(60)
         other = "b" if winner == "a" else "a"
-        assert await bound(cluster) == {other: least}
+        assert await bound(cluster) == {other: min_count}
 
 
-async def test_a_gang_does_not_hold_nodes_for_ever() -> None:
-    """One of them is kept out by a gate of its own: those with a node give it back when their time is over."""
-
+async def test_incomplete_gang_releases_its_nodes_after_the_permit_timeout() -> None:
+    """One member has another scheduler, so that the other member waits at Permit until the timeout."""
     args = {"GangScheduling": {"permitTimeoutSeconds": 20}}
     config = SchedulerConfig(profiles=(ProfileConfig(args=args),))
-    async with running(config, ON) as cluster:
+    async with running(config, RUNTIME_CONFIG) as cluster:
         await cluster.node("a", cpu="2")
         await cluster.cluster.client.of(PodGroup).create(group("g", 2))
         await cluster.create(member(cluster, "p0", "g"))
@@ -209,7 +206,7 @@ async def test_a_gang_does_not_hold_nodes_for_ever() -> None:
         assert await bound(cluster) == {"g": 0}
 
 
-async def test_a_server_that_serves_no_groups_drops_the_field() -> None:
+async def test_scheduling_group_is_dropped_if_the_api_is_not_served() -> None:
     async with running() as cluster:
         await cluster.node("a")
         pod = await cluster.create(member(cluster, "p", "g"))

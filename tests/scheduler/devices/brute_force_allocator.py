@@ -1,4 +1,4 @@
-"""Devices for claims by trying everything, in the order in which the search does: what comes first and is right."""
+"""A brute force allocator that tries combinations of devices in the order of the real one, until one is valid."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -9,7 +9,7 @@ from sampan.api.types.resource_v1 import Device, ResourceClaim
 from sampan.api.values.quantity import parse
 from tests.scheduler.devices.device_world import DRIVER
 
-MOST = 32
+MAX_DEVICES = 32
 
 
 class Pick(NamedTuple):
@@ -32,13 +32,13 @@ def alternatives(claim: int, request: Any) -> Iterator[tuple[str, str, Any]]:
         yield f"{request.name}/{subrequest.name}", request.name, subrequest
 
 
-def is_meant(request: Any, device: Device) -> bool:
-    """Selectors of these tests name a model."""
+def matches_selectors(request: Any, device: Device) -> bool:
+    """Whether the device matches the selectors, which name a model in these tests."""
     return all(f'"{device.attributes["model"].string}"' in selector.cel.expression for selector in request.selectors)
 
 
-def part(request: Any, device: Device, name: str) -> Fraction | None:
-    """What of a capacity is taken; None if it cannot be."""
+def consumed_capacity(request: Any, device: Device, name: str) -> Fraction | None:
+    """How much of a capacity the request consumes; None if the device cannot satisfy it."""
     capacity = device.capacity[name]
     policy, whole = capacity.requestPolicy, number(capacity.value)
     requested = request.capacity.requests.get(name) if request.capacity is not None else None
@@ -60,7 +60,7 @@ def part(request: Any, device: Device, name: str) -> Fraction | None:
 
 def options(claim: int, request: Any, devices: Sequence[Device], used: dict[str, list[dict[str, Fraction]]]) -> Any:
     for name, parent, subrequest in alternatives(claim, request):
-        matching = [device for device in devices if is_meant(subrequest, device)]
+        matching = [device for device in devices if matches_selectors(subrequest, device)]
         if subrequest.allocationMode == "All":
             every = [device for device in matching if has_room(subrequest, device, used.get(device.name, []))]
             if every:
@@ -74,13 +74,13 @@ def has_room(request: Any, device: Device, others: Sequence[dict[str, Fraction]]
     if request.capacity is not None and any(name not in device.capacity for name in request.capacity.requests):
         return False
     for name, capacity in device.capacity.items():
-        own = part(request, device, name)
+        own = consumed_capacity(request, device, name)
         if own is None or own + sum(usage.get(name, Fraction(0)) for usage in others) > number(capacity.value):
             return False
     return True
 
 
-def is_right(
+def is_valid(
     picks: Sequence[Pick],
     claims: Sequence[ResourceClaim],
     devices: Sequence[Device],
@@ -101,7 +101,10 @@ def is_right(
         if pick.device.taints and not pick.alternative.tolerations:
             return False
         if pick.device.allowMultipleAllocations:
-            parts = {key: part(pick.alternative, pick.device, key) or Fraction(0) for key in pick.device.capacity}
+            parts = {
+                key: consumed_capacity(pick.alternative, pick.device, key) or Fraction(0)
+                for key in pick.device.capacity
+            }
             shares.setdefault(name, []).append(parts)
         else:
             held.append((name, pick.claim))
@@ -118,29 +121,31 @@ def is_right(
 
 
 def are_constrained(picks: Sequence[Pick], claim: ResourceClaim) -> bool:
-    if len(picks) > MOST:
+    if len(picks) > MAX_DEVICES:
         return False
     for constraint in claim.spec.devices.constraints:
         name = (constraint.matchAttribute or constraint.distinctAttribute or "").removeprefix(f"{DRIVER}/")
-        about = [
+        constrained_picks = [
             pick
             for pick in picks
             if not constraint.requests or {pick.request, pick.parent}.intersection(constraint.requests)
         ]
-        values = [pick.device.attributes[name].int if name in pick.device.attributes else None for pick in about]
+        values = [
+            pick.device.attributes[name].int if name in pick.device.attributes else None for pick in constrained_picks
+        ]
         if None in values or (values and len(set(values)) != (1 if constraint.matchAttribute else len(values))):
             return False
     return True
 
 
-def first_right(
+def first_valid(
     claims: Sequence[ResourceClaim],
     devices: Sequence[Device],
     in_use: Sequence[str] = (),
     used: dict[str, list[dict[str, Fraction]]] | None = None,
     counters: dict[str, Fraction] | None = None,
 ) -> list[list[tuple[str, str]]] | None:
-    """By claim, the devices by request. `taken` are whole devices, `used` the parts that others have of some."""
+    """The requests and devices of each claim. `in_use` are devices of other claims, `used` their shares of devices."""
     used = used or {}
     every = [
         list(options(at, request, devices, used))
@@ -149,7 +154,7 @@ def first_right(
     ]
     for chosen in product(*every):
         picks = [pick for some in chosen for pick in some]
-        if is_right(picks, claims, devices, in_use, used, counters or {}):
+        if is_valid(picks, claims, devices, in_use, used, counters or {}):
             return [
                 [(pick.request, pick.device.name) for pick in picks if pick.claim == at] for at in range(len(claims))
             ]

@@ -1,4 +1,4 @@
-"""Little worlds of nodes, slices and claims, and what is found for claims in them."""
+"""Small simulations of nodes, resource slices and claims, and the allocations for claims in them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -81,16 +81,16 @@ def exactly(name: str, count: int = 1, **more: Any) -> DeviceRequest:
     )
 
 
-def every(name: str, **more: Any) -> DeviceRequest:
+def all_devices(name: str, **more: Any) -> DeviceRequest:
     exact = ExactDeviceRequest(deviceClassName="gpu", allocationMode="All", **more)
     return DeviceRequest(name=name, exactly=exact)
 
 
-def either(name: str, *alternatives: DeviceSubRequest) -> DeviceRequest:
+def first_available(name: str, *alternatives: DeviceSubRequest) -> DeviceRequest:
     return DeviceRequest(name=name, firstAvailable=list(alternatives))
 
 
-def sub(name: str, count: int = 1, **more: Any) -> DeviceSubRequest:
+def subrequest(name: str, count: int = 1, **more: Any) -> DeviceSubRequest:
     return DeviceSubRequest(name=name, deviceClassName="gpu", allocationMode="ExactCount", count=count, **more)
 
 
@@ -103,8 +103,8 @@ def claim(
     )
 
 
-def having(*results: DeviceRequestAllocationResult, name: str = "other") -> ResourceClaim:
-    """A claim that has these devices."""
+def allocated_claim(*results: DeviceRequestAllocationResult, name: str = "other") -> ResourceClaim:
+    """A claim to which these devices are allocated."""
     new_claim = claim(name=name)
     devices = DeviceAllocationResult(results=list(results))
     new_claim.status = ResourceClaimStatus(allocation=AllocationResult(devices=devices))
@@ -159,7 +159,7 @@ class World:
     def outcome_of(
         self, allocation_cache: AllocationCache, claims: Sequence[ResourceClaim], node: str = "n"
     ) -> list[AllocationResult] | str:
-        """The allocations, or why there are none."""
+        """The allocations, or the message of the rejection."""
         row = self.simulation.table.rows[node]
         rows = np.array([row], dtype=np.intp)
         run_to_end(allocation_cache.catch_up(rows))
@@ -173,8 +173,10 @@ class World:
         return self.outcome_of(self.make_cache(*claims), claims, node)
 
     def devices_of(self, *claims: ResourceClaim, node: str = "n") -> Any:
-        """By claim, the devices by request; or why there are none."""
+        """The requests and devices of each claim, or the message of the rejection."""
         allocations = self.allocated(*claims, node=node)
         if isinstance(allocations, str):
             return allocations
-        return [[(result.request, result.device) for result in one_claim.devices.results] for one_claim in allocations]
+        return [
+            [(result.request, result.device) for result in allocation.devices.results] for allocation in allocations
+        ]

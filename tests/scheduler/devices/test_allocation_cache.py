@@ -19,7 +19,17 @@ from sampan.scheduler.devices.pools import CandidateDevice, offers
 from sampan.scheduler.plugins.dynamic_resources import DynamicResources
 from sampan.scheduler.simulation import Simulation
 from sampan.testing import builders
-from tests.scheduler.devices.device_world import CLASS, DRIVER, cel, claim, device, exactly, having, result, slice_of
+from tests.scheduler.devices.device_world import (
+    CLASS,
+    DRIVER,
+    allocated_claim,
+    cel,
+    claim,
+    device,
+    exactly,
+    result,
+    slice_of,
+)
 from tests.scheduler.event_loop_hold import LONGEST_S, longest_hold
 
 NODES = 600
@@ -44,7 +54,7 @@ def put(simulation: Simulation, obj: Any) -> None:
     simulation.handle.informers.of(kinds[obj.kind])._put(key_of(obj), obj)
 
 
-def wanting(simulation: Simulation, expression: str = f'device.attributes["{DRIVER}"].link > 1') -> Pod:
+def pod_with_claim(simulation: Simulation, expression: str = f'device.attributes["{DRIVER}"].link > 1') -> Pod:
     pod = builders.pod("p", namespace="x")
     pod.metadata.uid = "p"
     pod.spec.resourceClaims = [PodResourceClaim(name="c", resourceClaimName="c")]
@@ -55,7 +65,7 @@ def wanting(simulation: Simulation, expression: str = f'device.attributes["{DRIV
 def test_allocation_on_many_nodes_does_not_block_the_event_loop() -> None:
     async def main() -> float:
         simulation = cluster()
-        cycle = simulation.cycle(wanting(simulation))
+        cycle = simulation.cycle(pod_with_claim(simulation))
         gc.collect()
         gc.freeze()
         done = asyncio.Event()
@@ -73,25 +83,25 @@ def test_allocation_on_many_nodes_does_not_block_the_event_loop() -> None:
 
 
 async def test_changes_during_an_allocation_are_followed() -> None:
-    """Devices are taken while nodes are looked at: of those that were looked at, and of those that were not."""
+    """Devices are allocated to other claims on nodes that were evaluated already, and on nodes that were not."""
 
     simulation = cluster()
-    pod = wanting(simulation)
+    pod = pod_with_claim(simulation)
     cycle = simulation.cycle(pod)
     work = simulation.profile.prepare(cycle)
-    gone = [f"n{number:03d}" for number in (1, 101, NODES - 1)]
+    taken_nodes = [f"n{number:03d}" for number in (1, 101, NODES - 1)]
     async with asyncio.TaskGroup() as group:
-        looking = group.create_task(work)
+        preparation = group.create_task(work)
         await asyncio.sleep(0)
-        assert not looking.done(), "it takes more than a turn"
-        for name in gone:
+        assert not preparation.done(), "the preparation yields to the event loop"
+        for name in taken_nodes:
             results = [result(f"d{at}", name) for at in range(8)]
-            put(simulation, having(*results, name=f"of-{name}"))
+            put(simulation, allocated_claim(*results, name=f"of-{name}"))
     rows = np.arange(NODES, dtype=np.intp)
     simulation.profile._pre_filter(cycle, simulation.profile._signature_cache(cycle))
     codes = simulation.profile.codes(cycle, rows)
-    refused = {simulation.table.names[row] for row in rows[codes != 0].tolist() if row % 2}
-    assert refused == set(gone)
+    rejected = {simulation.table.names[row] for row in rows[codes != 0].tolist() if row % 2}
+    assert rejected == set(taken_nodes)
 
 
 def test_a_large_pool_is_read_in_parts() -> None:
@@ -99,17 +109,17 @@ def test_a_large_pool_is_read_in_parts() -> None:
     simulation.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "10"})))
     put(simulation, slice_of([device(f"d{at}", link=at) for at in range(400)]))
     put(simulation, CLASS)
-    cycle = simulation.cycle(wanting(simulation))
+    cycle = simulation.cycle(pod_with_claim(simulation))
     (plugin,) = (plugin for plugin in simulation.profile.plugins if isinstance(plugin, DynamicResources))
     state = plugin._state(cycle)
     assert isinstance(state, PodClaimState)
     rows = np.arange(1, dtype=np.intp)
     assert sum(1 for _ in plugin._allocator.catch_up(state, cycle.pod, rows)) > 20
-    assert sum(1 for _ in plugin._allocator.catch_up(state, cycle.pod, rows)) < 3, "what is known is known"
+    assert sum(1 for _ in plugin._allocator.catch_up(state, cycle.pod, rows)) < 3, "the results are cached"
 
 
 def matching(selectors: DeviceSelectors, request: RequestAlternative, candidate: CandidateDevice) -> bool:
-    """Whether the device matches the selectors of the request; jobs are done at once."""
+    """Whether the device matches the selectors of the request; jobs run immediately."""
     steps = selectors.matching(0, request, [candidate])
     while True:
         try:
@@ -133,13 +143,13 @@ SLOW_SELECTORS = {
 
 
 @pytest.mark.parametrize("expression", SLOW_SELECTORS.values(), ids=SLOW_SELECTORS)
-def test_selectors_that_take_long_do_not_hold_the_loop(expression: str) -> None:
+def test_slow_selectors_do_not_block_the_event_loop(expression: str) -> None:
     async def main() -> float:
         simulation = Simulation()
         simulation.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "10"})))
         put(simulation, slice_of([device(f"d{at}", link=at) for at in range(2)]))
         put(simulation, CLASS)
-        cycle = simulation.cycle(wanting(simulation, expression))
+        cycle = simulation.cycle(pod_with_claim(simulation, expression))
         run_to_end(DeviceSelectors().ready())
         done = asyncio.Event()
         async with asyncio.TaskGroup() as group:
@@ -151,7 +161,7 @@ def test_selectors_that_take_long_do_not_hold_the_loop(expression: str) -> None:
         assert (result.diagnosis, result.feasible) == (None, 1)
         return probe.result()
 
-    # what the code does shows every time, what the machine does (caches, other processes) only now and then
+    # slow code shows in every run, a busy machine only in some of them
     assert min(asyncio.run(main()) for _ in range(3)) < LONGEST_S
 
 
@@ -171,7 +181,7 @@ def test_old_generations_of_a_pool_are_not_cached() -> None:
     simulation.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "10"})))
     put(simulation, slice_of([device(f"d{at}", link=at) for at in range(4)]))
     put(simulation, CLASS)
-    pod = wanting(simulation)
+    pod = pod_with_claim(simulation)
     (plugin,) = (plugin for plugin in simulation.profile.plugins if isinstance(plugin, DynamicResources))
     rows = np.arange(1, dtype=np.intp)
     for generation in range(1000):

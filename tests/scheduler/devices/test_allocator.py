@@ -1,4 +1,4 @@
-"""Devices for claims: the search against brute force, and against what each rule says."""
+"""Allocation of devices for claims: comparison with brute force, and each rule by itself."""
 
 from fractions import Fraction
 from itertools import product
@@ -25,20 +25,20 @@ from sampan.api.types.resource_v1 import (
     DeviceToleration,
     ResourceSlice,
 )
-from tests.scheduler.devices.brute_force_allocator import first_right
+from tests.scheduler.devices.brute_force_allocator import first_valid
 from tests.scheduler.devices.device_world import (
     DRIVER,
     World,
+    all_devices,
+    allocated_claim,
     cel,
     claim,
     device,
-    either,
-    every,
     exactly,
-    having,
+    first_available,
     result,
     slice_of,
-    sub,
+    subrequest,
 )
 
 TOO_FEW = "cannot allocate all claims"
@@ -62,7 +62,7 @@ def memory(amount: str, policy: CapacityRequestPolicy | None = None) -> dict[str
     return {"memory": DeviceCapacity(value=amount, requestPolicy=policy)}
 
 
-def of_card(amount: str) -> list[DeviceCounterConsumption]:
+def card_counters(amount: str) -> list[DeviceCounterConsumption]:
     return [DeviceCounterConsumption(counterSet="card", counters={"memory": Counter(value=amount)})]
 
 
@@ -78,7 +78,7 @@ def devices(draw: Any, at: int) -> Device:
         new_device.capacity = memory(draw(st.sampled_from(["3", "4"])), draw(st.sampled_from(POLICIES)))
         new_device.allowMultipleAllocations = draw(st.sampled_from([None, True]))
     if draw(st.booleans()):
-        new_device.consumesCounters = of_card(draw(st.sampled_from(["1", "2"])))
+        new_device.consumesCounters = card_counters(draw(st.sampled_from(["1", "2"])))
     new_device.taints = draw(st.sampled_from([[], [], [TAINT]]))
     return new_device
 
@@ -103,11 +103,12 @@ device_requests = st.fixed_dictionaries(
 def requests(draw: Any, at: int) -> Any:
     kind = draw(st.sampled_from(["exactly", "exactly", "all", "either"]))
     if kind == "either":
-        return either(
-            f"r{at}", *(sub(f"s{number}", draw(st.integers(1, 2)), **draw(device_requests)) for number in range(2))
+        return first_available(
+            f"r{at}",
+            *(subrequest(f"s{number}", draw(st.integers(1, 2)), **draw(device_requests)) for number in range(2)),
         )
     more = {**draw(device_requests), "adminAccess": draw(st.sampled_from([None, None, None, True]))}
-    return every(f"r{at}", **more) if kind == "all" else exactly(f"r{at}", draw(st.integers(1, 2)), **more)
+    return all_devices(f"r{at}", **more) if kind == "all" else exactly(f"r{at}", draw(st.integers(1, 2)), **more)
 
 
 @st.composite
@@ -131,140 +132,144 @@ def claims(draw: Any, at: int) -> Any:
 
 @hypothesis.settings(max_examples=120, deadline=None)
 @given(st.data())
-def test_against_brute_force(data: Any) -> None:
-    there = [data.draw(devices(at)) for at in range(data.draw(st.integers(1, 4)))]
-    wanting = [data.draw(claims(at)) for at in range(data.draw(st.integers(1, 2)))]
-    world = World([slice_of(there, count=2), card("3")])
+def test_allocation_matches_brute_force(data: Any) -> None:
+    pool_devices = [data.draw(devices(at)) for at in range(data.draw(st.integers(1, 4)))]
+    claims_ = [data.draw(claims(at)) for at in range(data.draw(st.integers(1, 2)))]
+    world = World([slice_of(pool_devices, count=2), card("3")])
     in_use, used = [], {}
-    for device_ in there:
+    for device_ in pool_devices:
         if data.draw(st.sampled_from([False, False, True])):
             if device_.allowMultipleAllocations:
                 world.put(
-                    having(result(device_.name, shareID="s", consumedCapacity={"memory": "1"}), name=device_.name)
+                    allocated_claim(
+                        result(device_.name, shareID="s", consumedCapacity={"memory": "1"}), name=device_.name
+                    )
                 )
                 used[device_.name] = [{"memory": Fraction(1)}]
             else:
-                world.put(having(result(device_.name), name=device_.name))
+                world.put(allocated_claim(result(device_.name), name=device_.name))
                 in_use.append(device_.name)
-    allocation = world.devices_of(*wanting)
-    expected = first_right(wanting, there, in_use, used, {"memory": Fraction(3)})
+    allocation = world.devices_of(*claims_)
+    expected = first_valid(claims_, pool_devices, in_use, used, {"memory": Fraction(3)})
     if isinstance(allocation, str) and "a claim constraint would not be satisfied" in allocation:
-        return  # a claim for all devices that cannot be had together: other alternatives are not tried
+        return  # a constraint excludes a request for all devices: other alternatives are not tried
     assert (None if isinstance(allocation, str) else allocation) == expected
 
 
-def test_two_claims_share_what_there_is() -> None:
+def test_search_backtracks_between_claims() -> None:
     world = World([slice_of([device("d0", "a"), device("d1", "b")])])
-    picky = claim(exactly("r", selectors=model("a")))
-    assert world.devices_of(claim(exactly("r")), picky) == [[("r", "d1")], [("r", "d0")]], "a step back is taken"
-    assert world.devices_of(claim(exactly("r", 2)), picky) == TOO_FEW
+    selective_claim = claim(exactly("r", selectors=model("a")))
+    assert world.devices_of(claim(exactly("r")), selective_claim) == [[("r", "d1")], [("r", "d0")]], (
+        "the search backtracks"
+    )
+    assert world.devices_of(claim(exactly("r", 2)), selective_claim) == TOO_FEW
 
 
-def test_nothing_is_given_twice() -> None:
+def test_no_device_is_allocated_twice() -> None:
     world = World([slice_of([device(f"d{at}") for at in range(4)])])
     for first, second in product(range(1, 4), repeat=2):
         got = world.devices_of(claim(exactly("r", first)), claim(exactly("r", second)))
         assert (got != TOO_FEW) == (first + second <= 4)
 
 
-class TestAll:
-    def test_every_device_or_none(self) -> None:
+class TestAllocationModeAll:
+    def test_all_devices_are_allocated_or_none(self) -> None:
         world = World([slice_of([device("d0"), device("d1")])])
-        assert world.devices_of(claim(every("r"))) == [[("r", "d0"), ("r", "d1")]]
-        world.put(having(result("d1")))
-        assert world.devices_of(claim(every("r"))) == TOO_FEW
+        assert world.devices_of(claim(all_devices("r"))) == [[("r", "d0"), ("r", "d1")]]
+        world.put(allocated_claim(result("d1")))
+        assert world.devices_of(claim(all_devices("r"))) == TOO_FEW
 
-    def test_a_pool_that_is_not_all_there(self) -> None:
+    def test_incomplete_pool_is_rejected(self) -> None:
         message = (
             "claim x/c, request r: asks for all devices, but resource pool gpu.example.com/p is currently being updated"
         )
-        assert World([slice_of([device("d0")], count=2)]).devices_of(claim(every("r"))) == message
+        assert World([slice_of([device("d0")], count=2)]).devices_of(claim(all_devices("r"))) == message
 
-    def test_an_invalid_pool(self) -> None:
-        twice = slice_of([device("d0"), device("d0")])
+    def test_invalid_pool_is_rejected(self) -> None:
+        duplicate_devices = slice_of([device("d0"), device("d0")])
         message = "claim x/c, request r: asks for all devices, but resource pool gpu.example.com/p is currently invalid"
-        assert World([twice]).devices_of(claim(every("r"))) == message
-        assert World([twice]).devices_of(claim(exactly("r"))) == "invalid resource pools were encountered"
+        assert World([duplicate_devices]).devices_of(claim(all_devices("r"))) == message
+        assert World([duplicate_devices]).devices_of(claim(exactly("r"))) == "invalid resource pools were encountered"
 
-    def test_devices_that_do_not_go_together(self) -> None:
+    def test_devices_that_violate_a_constraint_are_rejected(self) -> None:
         world = World([slice_of([device("d0", link=1), device("d1", link=2)])])
         message = "cannot add device gpu.example.com/p/d1 because a claim constraint would not be satisfied"
         same = [DeviceConstraint(matchAttribute=LINK)]
-        assert world.devices_of(claim(every("r"), constraints=same)) == f"claim x/c, request r: {message}"
+        assert world.devices_of(claim(all_devices("r"), constraints=same)) == f"claim x/c, request r: {message}"
 
-    def test_more_than_a_claim_may_have(self) -> None:
+    def test_more_than_32_devices_are_rejected(self) -> None:
         world = World([slice_of([device(f"d{at}") for at in range(33)])])
         message = "claim x/c: number of requested devices 33 exceeds the claim limit of 32"
-        assert world.devices_of(claim(every("r"))) == message
+        assert world.devices_of(claim(all_devices("r"))) == message
 
 
-class TestAdmins:
-    def test_they_get_what_others_have(self) -> None:
+class TestAdminAccess:
+    def test_devices_in_use_are_allocated(self) -> None:
         world = World([slice_of([device("d0"), device("d1")])])
-        world.put(having(result("d0"), result("d1")))
+        world.put(allocated_claim(result("d0"), result("d1")))
         admin = claim(exactly("r", 2, adminAccess=True))
         assert world.devices_of(admin) == [[("r", "d0"), ("r", "d1")]]
         allocation = world.allocated(admin)
         assert not isinstance(allocation, str)
         assert [result.adminAccess for result in allocation[0].devices.results] == [True, True]
 
-    def test_what_they_have_is_not_taken(self) -> None:
+    def test_devices_with_admin_access_stay_available(self) -> None:
         world = World([slice_of([device("d0")])])
-        world.put(having(result("d0", adminAccess=True)))
+        world.put(allocated_claim(result("d0", adminAccess=True)))
         assert world.devices_of(claim(exactly("r"))) == [[("r", "d0")]]
 
-    def test_not_the_same_device_twice_in_a_claim(self) -> None:
+    def test_device_is_not_allocated_twice_in_a_claim(self) -> None:
         world = World([slice_of([device("d0")])])
         own, admin = exactly("r"), exactly("a", adminAccess=True)
         assert world.devices_of(claim(own, admin)) == TOO_FEW
         assert world.devices_of(claim(own), claim(admin)) == [[("r", "d0")], [("a", "d0")]]
 
-    def test_taints_are_theirs_to_tolerate(self) -> None:
+    def test_taints_must_be_tolerated(self) -> None:
         world = World([slice_of([device("d0", taints=[TAINT])])])
         assert world.devices_of(claim(exactly("a", adminAccess=True))) == TOO_FEW
 
 
-def test_alternatives_in_their_order() -> None:
-    request = either("r", sub("many", 3), sub("few", 1))
+def test_first_available_alternatives_are_tried_in_order() -> None:
+    request = first_available("r", subrequest("many", 3), subrequest("few", 1))
     world = World([slice_of([device(f"d{at}") for at in range(3)])])
     assert world.devices_of(claim(request)) == [[("r/many", f"d{at}") for at in range(3)]]
-    world.put(having(result("d0")))
+    world.put(allocated_claim(result("d0")))
     assert world.devices_of(claim(request)) == [[("r/few", "d1")]]
 
 
-def test_as_many_as_a_claim_may_have() -> None:
+def test_alternative_beyond_32_devices_is_skipped() -> None:
     world = World([slice_of([device(f"d{at}") for at in range(40)])])
-    wide = claim(exactly("first", 20), either("r", sub("many", 20), sub("few", 2)))
+    wide = claim(exactly("first", 20), first_available("r", subrequest("many", 20), subrequest("few", 2)))
     assert world.devices_of(wide)[0][-1] == ("r/few", "d21")
 
 
-def test_taints() -> None:
-    def has(taint: DeviceTaint, *tolerations: DeviceToleration) -> bool:
+def test_device_taints_and_tolerations() -> None:
+    def is_allocated(taint: DeviceTaint, *tolerations: DeviceToleration) -> bool:
         world = World([slice_of([device("d", taints=[taint])])])
         return bool(world.devices_of(claim(exactly("r", tolerations=list(tolerations)))) == [[("r", "d")]])
 
-    assert not has(TAINT)
-    assert has(DeviceTaint(key="k", effect="None"))
-    assert has(TAINT, TOLERATION)
-    assert has(TAINT, DeviceToleration(operator="Exists"))
-    assert has(TAINT, DeviceToleration(key="k", operator="Equal", value="v", effect="NoSchedule"))
-    assert not has(TAINT, DeviceToleration(key="k", operator="Equal", value="w"))
-    assert not has(TAINT, DeviceToleration(key="k", operator="Exists", effect="NoExecute"))
+    assert not is_allocated(TAINT)
+    assert is_allocated(DeviceTaint(key="k", effect="None"))
+    assert is_allocated(TAINT, TOLERATION)
+    assert is_allocated(TAINT, DeviceToleration(operator="Exists"))
+    assert is_allocated(TAINT, DeviceToleration(key="k", operator="Equal", value="v", effect="NoSchedule"))
+    assert not is_allocated(TAINT, DeviceToleration(key="k", operator="Equal", value="w"))
+    assert not is_allocated(TAINT, DeviceToleration(key="k", operator="Exists", effect="NoExecute"))
 
 
 class TestCounters:
     def part(self, name: str, amount: str, **more: Any) -> Device:
-        return device(name, consumesCounters=of_card(amount), **more)
+        return device(name, consumesCounters=card_counters(amount), **more)
 
-    def test_devices_that_share_them(self) -> None:
+    def test_devices_share_counters(self) -> None:
         parts = [self.part("whole", "40Gi"), self.part("half-0", "20Gi"), self.part("half-1", "20Gi")]
         world = World([slice_of(parts, count=2), card("40Gi")])
         assert world.devices_of(claim(exactly("r", 2))) == [[("r", "half-0"), ("r", "half-1")]]
         assert world.devices_of(claim(exactly("r", 3))) == TOO_FEW
-        world.put(having(result("half-0")))
+        world.put(allocated_claim(result("half-0")))
         assert world.devices_of(claim(exactly("r"))) == [[("r", "half-1")]]
 
-    def test_of_devices_of_other_nodes(self) -> None:
+    def test_devices_of_other_nodes_consume_counters(self) -> None:
         slices = [
             slice_of([self.part("here", "1")], name="a", count=3),
             slice_of([self.part("there", "1")], name="b", node="m", count=3),
@@ -272,23 +277,23 @@ class TestCounters:
         ]
         world = World(slices)
         assert world.devices_of(claim(exactly("r"))) == [[("r", "here")]]
-        world.put(having(result("there")))
+        world.put(allocated_claim(result("there")))
         assert world.devices_of(claim(exactly("r"))) == TOO_FEW
 
-    def test_a_device_that_is_shared_takes_them_once(self) -> None:
+    def test_shared_device_consumes_counters_once(self) -> None:
         parts = [self.part("d0", "1", allowMultipleAllocations=True), self.part("d1", "1")]
         world = World([slice_of(parts, count=2), card("1")])
         assert world.devices_of(claim(exactly("r")), claim(exactly("r"))) == [[("r", "d0")]] * 2
-        world.put(having(result("d0", shareID="s")))
+        world.put(allocated_claim(result("d0", shareID="s")))
         assert world.devices_of(claim(exactly("r"))) == [[("r", "d0")]]
         assert world.devices_of(claim(exactly("r", 2))) == TOO_FEW
 
-    def test_counter_sets_that_no_slice_declares(self) -> None:
+    def test_undeclared_counter_set_makes_the_pool_invalid(self) -> None:
         world = World([slice_of([self.part("d0", "1")])])
         assert world.devices_of(claim(exactly("r"))) == "invalid resource pools were encountered"
 
-    def test_what_is_not_taken_after_all_is_given_back(self) -> None:
-        """Of devices that others of the claim do not go with."""
+    def test_backtracking_releases_counters(self) -> None:
+        """The counters of d0 are free again after the constraint rejected it."""
         parts = [self.part("d0", "1", link=1), self.part("d1", "1", link=2), self.part("d2", "1", link=2)]
         world = World([slice_of(parts, count=2), card("2")])
         same = [DeviceConstraint(matchAttribute=LINK)]
@@ -297,14 +302,14 @@ class TestCounters:
 
 class TestCapacity:
     def amounts(self, world: World, *sizes: str | None) -> Any:
-        """What each claim gets of the memory of a device."""
-        wanting = [
+        """The device of each claim and how much of its memory the claim gets."""
+        claims_ = [
             claim(
                 exactly("r", capacity=CapacityRequirements(requests={"memory": size}) if size else None), name=f"c{at}"
             )
             for at, size in enumerate(sizes)
         ]
-        allocation = world.allocated(*wanting)
+        allocation = world.allocated(*claims_)
         if isinstance(allocation, str):
             return allocation
         results = [allocation.devices.results[0] for allocation in allocation]
@@ -317,11 +322,11 @@ class TestCapacity:
         world = self.world("10Gi", None)
         assert self.amounts(world, "6Gi", "4Gi") == [("d", "6Gi"), ("d", "4Gi")]
         assert self.amounts(world, "6Gi", "5Gi") == TOO_FEW
-        world.put(having(result("d", shareID="s", consumedCapacity={"memory": "8Gi"})))
+        world.put(allocated_claim(result("d", shareID="s", consumedCapacity={"memory": "8Gi"})))
         assert self.amounts(world, "2Gi") == [("d", "2Gi")]
         assert self.amounts(world, "3Gi") == TOO_FEW
 
-    def test_every_part_has_an_id(self) -> None:
+    def test_every_share_has_a_share_id(self) -> None:
         world = self.world("10Gi", CapacityRequestPolicy(default="1Gi"))
         allocation = world.allocated(claim(exactly("r"), exactly("s")))
         assert not isinstance(allocation, str)
@@ -352,39 +357,41 @@ class TestCapacity:
             (None, "9Gi", None),
         ],
     )
-    def test_policies(self, policy: CapacityRequestPolicy | None, requested: str | None, gets: str | None) -> None:
+    def test_request_policies(
+        self, policy: CapacityRequestPolicy | None, requested: str | None, gets: str | None
+    ) -> None:
         expected = TOO_FEW if gets is None else [("d", gets)]
         assert self.amounts(self.world("8Gi", policy), requested) == expected
 
-    def test_a_device_for_one_alone_is_large_enough(self) -> None:
+    def test_unshared_device_must_have_the_requested_capacity(self) -> None:
         slices = [slice_of([device("d0", capacity=memory("1Gi")), device("d1", capacity=memory("2Gi"))])]
         assert self.amounts(World(slices), "2Gi") == [("d1", None)]
 
-    def test_a_capacity_that_a_device_has_not(self) -> None:
+    def test_device_without_the_requested_capacity_is_skipped(self) -> None:
         world = World([slice_of([device("d0"), device("d1", capacity=memory("2Gi"))])])
         assert self.amounts(world, "1Gi") == [("d1", None)]
 
-    def test_parts_on_different_devices(self) -> None:
+    def test_distinct_attribute_separates_shares(self) -> None:
         shared = [device(f"d{at}", link=at, allowMultipleAllocations=True, capacity=memory("4Gi")) for at in range(2)]
         apart = [DeviceConstraint(distinctAttribute=LINK)]
         amount = CapacityRequirements(requests={"memory": "1Gi"})
-        wanting = [exactly("r", capacity=amount), exactly("s", capacity=amount)]
+        requests_ = [exactly("r", capacity=amount), exactly("s", capacity=amount)]
         world = World([slice_of(shared)])
-        assert world.devices_of(claim(*wanting)) == [[("r", "d0"), ("s", "d0")]]
-        assert world.devices_of(claim(*wanting, constraints=apart)) == [[("r", "d0"), ("s", "d1")]]
+        assert world.devices_of(claim(*requests_)) == [[("r", "d0"), ("s", "d0")]]
+        assert world.devices_of(claim(*requests_, constraints=apart)) == [[("r", "d0"), ("s", "d1")]]
 
 
 class TestSelectors:
-    def test_that_fail(self) -> None:
+    def test_runtime_error_is_reported(self) -> None:
         world = World([slice_of([device("d0"), device("d1", link=1)])])
-        picky = claim(exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].link == 1')))
-        outcome_of = world.devices_of(picky)
-        assert outcome_of.startswith("claim x/c: selector #0: CEL runtime error: ")
-        assert "link" in outcome_of
-        world.put(having(result("d0")))
-        assert world.devices_of(picky) == [[("r", "d1")]], "nobody asks about what is taken"
+        selective_claim = claim(exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].link == 1')))
+        message = world.devices_of(selective_claim)
+        assert message.startswith("claim x/c: selector #0: CEL runtime error: ")
+        assert "link" in message
+        world.put(allocated_claim(result("d0")))
+        assert world.devices_of(selective_claim) == [[("r", "d1")]], "allocated devices are not evaluated"
 
-    def test_that_are_none(self) -> None:
+    def test_compile_error_is_reported(self) -> None:
         world = World([slice_of([device("d0")])])
         assert world.devices_of(claim(exactly("r", selectors=cel("this is none")))).startswith(
             "claim x/c: selector #0: CEL compile error: "
@@ -392,7 +399,7 @@ class TestSelectors:
 
     @pytest.mark.parametrize("count", [7, 10])
     def test_a_stored_selector_that_would_fill_the_memory_is_stopped(self, count: int) -> None:
-        """The server refuses such a selector, but one that an older version stored is still evaluated."""
+        """The server rejects such a selector, but one that an older version stored is still evaluated."""
         attack = '"aaaaaaaaaa"' + '.replace("a", "aaaaaaaaaa")' * count + '.contains("b")'
         world = World([slice_of([device("d0")])])
         assert world.devices_of(claim(exactly("r", selectors=cel(attack)))) == (
@@ -400,7 +407,7 @@ class TestSelectors:
         )
 
 
-def test_where_the_devices_can_be_used() -> None:
+def test_node_selector_of_the_allocation() -> None:
     def zone(value: str) -> NodeSelector:
         expected = NodeSelectorRequirement(key="zone", operator="In", values=[value])
         return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=[expected])])
@@ -422,7 +429,7 @@ def test_where_the_devices_can_be_used() -> None:
     assert where(bound).nodeSelectorTerms == [only]
 
 
-def test_devices_that_have_to_be_made_ready_come_last() -> None:
+def test_devices_with_binding_conditions_are_allocated_last() -> None:
     late = slice_of([device("d", bindingConditions=["ready"], bindingFailureConditions=["failed"])], pool="a")
     world = World([late, slice_of([device("e")], pool="b")])
     assert world.devices_of(claim(exactly("r"))) == [[("r", "e")]]
@@ -432,11 +439,11 @@ def test_devices_that_have_to_be_made_ready_come_last() -> None:
     assert [result.bindingFailureConditions for result in allocation[0].devices.results] == [[], ["failed"]]
 
 
-def test_a_search_ends() -> None:
-    """However many ways there are to be tried: seven different ones of six sorts."""
+def test_search_stops_at_the_step_limit() -> None:
+    """Seven devices with distinct links are requested, and there are only six links."""
     apart = [DeviceConstraint(distinctAttribute=LINK)]
-    there = [slice_of([device(f"d{at}", link=at % 6) for at in range(24)])]
-    assert World(there, most_steps=2000).devices_of(claim(exactly("r", 7), constraints=apart)) == (
+    slices = [slice_of([device(f"d{at}", link=at % 6) for at in range(24)])]
+    assert World(slices, most_steps=2000).devices_of(claim(exactly("r", 7), constraints=apart)) == (
         "timed out trying to allocate devices"
     )
-    assert World(there, most_steps=0).devices_of(claim(exactly("r", 7), constraints=apart)) == TOO_FEW
+    assert World(slices, most_steps=0).devices_of(claim(exactly("r", 7), constraints=apart)) == TOO_FEW

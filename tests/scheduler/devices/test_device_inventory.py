@@ -1,4 +1,4 @@
-"""What nodes see of pools, and what is kept of what was found out, against a world that is looked at anew."""
+"""Which pools nodes see, and cached allocations compared with those of a fresh simulation."""
 
 from typing import Any
 
@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from sampan.api.types.core_v1 import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.resource_v1 import ResourceSlice
-from tests.scheduler.devices.device_world import World, claim, device, either, exactly, having, result, slice_of, sub
+from tests.scheduler.devices.device_world import (
+    World,
+    allocated_claim,
+    claim,
+    device,
+    exactly,
+    first_available,
+    result,
+    slice_of,
+    subrequest,
+)
 
 NAMES = ("n0", "n1", "n2")
 
@@ -50,32 +60,32 @@ steps = st.lists(
 
 @hypothesis.settings(max_examples=50, deadline=None)
 @given(st.data(), steps)
-def test_what_is_kept_is_what_would_be_found_now(data: Any, steps: list[tuple[str, int]]) -> None:
-    """After any changes of slices, claims and nodes."""
+def test_cached_allocations_equal_fresh_allocations(data: Any, steps: list[tuple[str, int]]) -> None:
+    """Cached results are right after any changes of slices, claims and nodes."""
     nodes = {name: node(name) for name in NAMES}
     there: dict[str, ResourceSlice] = {}
     claims: dict[str, Any] = {}
     world = World(nodes=list(nodes.values()))
-    wanting = [[claim(exactly("r"))], [claim(either("r", sub("two", 2), sub("one")))]]
-    kept = [(world.make_cache(*some), some) for some in wanting]
-    for what, at in steps:
-        if what == "slice":
+    claim_sets = [[claim(exactly("r"))], [claim(first_available("r", subrequest("two", 2), subrequest("one")))]]
+    caches = [(world.make_cache(*cached_claims), cached_claims) for cached_claims in claim_sets]
+    for action, at in steps:
+        if action == "slice":
             drawn = data.draw(slices(at))
             there[drawn.metadata.name] = drawn
             world.put(drawn)
-        elif what == "gone" and f"s{at}" in there:
+        elif action == "gone" and f"s{at}" in there:
             world.remove(there.pop(f"s{at}"))
-        elif what == "take":
-            drawn = having(result(f"d{at}-0", data.draw(st.sampled_from(["p", "q"]))), name=f"t{at}")
+        elif action == "take":
+            drawn = allocated_claim(result(f"d{at}-0", data.draw(st.sampled_from(["p", "q"]))), name=f"t{at}")
             claims[f"t{at}"] = drawn
             world.put(drawn)
-        elif what == "free" and f"t{at}" in claims:
+        elif action == "free" and f"t{at}" in claims:
             world.remove(claims.pop(f"t{at}"))
-        elif what == "move":
+        elif action == "move":
             name = NAMES[at % 3]
             nodes[name] = node(name, data.draw(st.sampled_from("ab")))
             world.simulation.add_node(nodes[name])
-        elif what == "leave":
+        elif action == "leave":
             name = NAMES[at % 3]
             if nodes.pop(name, None) is not None:
                 world.simulation.table.remove_node(name)
@@ -83,15 +93,17 @@ def test_what_is_kept_is_what_would_be_found_now(data: Any, steps: list[tuple[st
         for claim_ in claims.values():
             fresh.put(claim_)
         for name in nodes:
-            for allocation_cache, some in kept:
-                assert world.outcome_of(allocation_cache, some, name) == fresh.allocated(*some, node=name), (
-                    what,
+            for allocation_cache, cached_claims in caches:
+                assert world.outcome_of(allocation_cache, cached_claims, name) == fresh.allocated(
+                    *cached_claims, node=name
+                ), (
+                    action,
                     at,
                     name,
                 )
 
 
-def test_the_newest_state_of_a_pool_on_its_node() -> None:
+def test_only_the_newest_generation_of_a_pool_is_visible_on_its_node() -> None:
     old, new = slice_of([device("old")], generation=1), slice_of([device("new")], generation=2)
     world = World([old, new], nodes=[node("n"), node("other")])
     assert world.devices_of(claim(exactly("r"))) == [[("r", "new")]]
@@ -99,7 +111,7 @@ def test_the_newest_state_of_a_pool_on_its_node() -> None:
     assert World([slice_of([device("d")], count=2)]).devices_of(claim(exactly("r"))) == "cannot allocate all claims"
 
 
-def test_nodes_that_see_the_same_share_a_number() -> None:
+def test_nodes_with_equal_views_share_a_number() -> None:
     local = [slice_of([device("d")], node=f"l{at}", pool=f"l{at}") for at in range(2)]
     wide = slice_of([device("d")], node=None, nodeSelector=zone("b"), pool="wide")
     names = ["l0", "l1", "bare0", "bare1"]
@@ -112,13 +124,13 @@ def test_nodes_that_see_the_same_share_a_number() -> None:
     assert numbers["l0"] != numbers["l1"]
 
 
-def test_a_search_for_many_nodes_is_one() -> None:
-    """Those that have only pools that are offered to all of them, whatever else some have that is not asked for."""
+def test_nodes_with_equal_pools_share_one_search() -> None:
+    """Four nodes see only the pool of all nodes; the fifth has a pool of its own besides."""
     other = slice_of([device("x", "b")], node="n0", pool="own")
     wide = slice_of([device("d")], node=None, allNodes=True, pool="wide")
     world = World([other, wide], nodes=[node(f"n{at}") for at in range(5)])
-    picky = claim(exactly("r", selectors=[]))
-    allocation_cache = world.make_cache(picky)
+    selective_claim = claim(exactly("r", selectors=[]))
+    allocation_cache = world.make_cache(selective_claim)
     for at in range(5):
-        world.outcome_of(allocation_cache, [picky], f"n{at}")
+        world.outcome_of(allocation_cache, [selective_claim], f"n{at}")
     assert len(allocation_cache._allocations) == 2

@@ -1,4 +1,4 @@
-"""Extended resources as a claim for devices: which class serves which resource, and who asks for how many."""
+"""Extended resources as a claim for devices: which class serves a resource, and the requests of containers."""
 
 from typing import Any
 
@@ -34,25 +34,25 @@ def container(name: str, *, is_sidecar: bool = False, **amounts: str) -> Contain
     )
 
 
-def requested(*containers: Container, before: tuple[Container, ...] = ()) -> tuple[Any, Any]:
-    """Requests with their counts, and what of them containers use."""
+def requested(*containers: Container, init_containers: tuple[Container, ...] = ()) -> tuple[Any, Any]:
+    """The requests with their classes and counts, and which container uses which request."""
     classes = classes_by_resource([device_class("gpus", GPU), device_class("nics", NIC)])
     pod = Pod(
         metadata=ObjectMeta(name="p", namespace="x", uid="u"),
-        spec=PodSpec(containers=list(containers), initContainers=list(before)),
+        spec=PodSpec(containers=list(containers), initContainers=list(init_containers)),
     )
-    special = extended_resource_claim(pod, [NIC, GPU], classes.get)
+    resource_claim = extended_resource_claim(pod, [NIC, GPU], classes.get)
     requests = {
         request.name: (request.exactly.deviceClassName, request.exactly.count)
-        for request in special.claim.spec.devices.requests or ()
+        for request in resource_claim.claim.spec.devices.requests or ()
         if request.exactly is not None
     }
     return requests, [
-        (mapping.containerName, mapping.resourceName, mapping.requestName) for mapping in special.mappings
+        (mapping.containerName, mapping.resourceName, mapping.requestName) for mapping in resource_claim.mappings
     ]
 
 
-def test_every_container_asks_for_its_own() -> None:
+def test_each_container_has_its_own_requests() -> None:
     requests, mappings = requested(container("a", cpu="1", gpu="2"), container("b", gpu="1", nic="3", cpu="1"))
     assert requests == {
         "container-0-request-1": ("gpus", 2),
@@ -67,9 +67,9 @@ def test_every_container_asks_for_its_own() -> None:
 
 
 @pytest.mark.parametrize(("amount", "extra"), [("2", None), ("4", None), ("6", 2)])
-def test_who_ends_before_others_start_uses_what_they_have(amount: str, extra: int | None) -> None:
-    before = (container("init", gpu=amount), container("sidecar", is_sidecar=True, gpu="1"))
-    requests, mappings = requested(container("a", gpu="1"), container("b", gpu="2"), before=before)
+def test_init_container_reuses_devices_of_later_containers(amount: str, extra: int | None) -> None:
+    init_containers = (container("init", gpu=amount), container("sidecar", is_sidecar=True, gpu="1"))
+    requests, mappings = requested(container("a", gpu="1"), container("b", gpu="2"), init_containers=init_containers)
     lasting = {f"container-{at}-request-0": ("gpus", count) for at, count in ((1, 1), (2, 1), (3, 2))}
     own = {} if extra is None else {"container-0-request-0": ("gpus", extra)}
     assert requests == {**own, **lasting}
@@ -78,14 +78,14 @@ def test_who_ends_before_others_start_uses_what_they_have(amount: str, extra: in
     assert used == [f"container-{at}-request-0" for at in expected]
 
 
-def test_who_ends_before_the_next_starts_shares_with_it() -> None:
-    before = (container("one", gpu="1"), container("two", gpu="3"), container("three", gpu="2"))
-    requests, mappings = requested(container("main", cpu="1"), before=before)
+def test_init_containers_share_devices_in_sequence() -> None:
+    init_containers = (container("one", gpu="1"), container("two", gpu="3"), container("three", gpu="2"))
+    requests, mappings = requested(container("main", cpu="1"), init_containers=init_containers)
     assert requests == {"container-1-request-0": ("gpus", 3)}
     assert mappings == [(name, GPU, "container-1-request-0") for name in ("one", "two", "three")]
 
 
-def test_the_claim_is_the_pod_s() -> None:
+def test_extended_resource_claim_belongs_to_its_pod() -> None:
     pod = Pod(metadata=ObjectMeta(name="p", namespace="x", uid="u"), spec=PodSpec(containers=[]))
     claim = extended_resource_claim(pod, [], lambda name: None).claim
     assert is_extended_resource_claim(claim, pod)
@@ -93,7 +93,7 @@ def test_the_claim_is_the_pod_s() -> None:
     assert not is_extended_resource_claim(claim, Pod(metadata=ObjectMeta(name="p", namespace="x", uid="later")))
 
 
-def test_which_class_serves() -> None:
+def test_newest_class_serves_the_resource() -> None:
     old, new = device_class("b", GPU, "2026-01-01T00:00:00Z"), device_class("c", GPU, "2026-01-02T00:00:00Z")
     same = device_class("a", GPU, "2026-01-02T00:00:00Z")
     assert classes_by_resource([old])[GPU] is old

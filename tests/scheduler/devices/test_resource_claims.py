@@ -1,4 +1,4 @@
-"""What is written for pods with devices before they are bound, what is waited for, and what is taken back."""
+"""Claims of pods with devices in the binding cycle: allocation, binding conditions and rollback."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from tests.scheduler.running_scheduler import NAMESPACE, Running, running
 
 
 class Fails:
-    """Refuses to bind, as often as it is told."""
+    """A plug-in whose PreBind fails `times` times."""
 
     name, scope = "Fails", PluginScope.NODE
 
@@ -40,13 +40,15 @@ def failing(times: int) -> SchedulerConfig:
     return SchedulerConfig(profiles=(profile,))
 
 
-async def the_claim(cluster: Running, name: str = "one") -> ResourceClaim:
+async def get_claim(cluster: Running, name: str = "one") -> ResourceClaim:
     return await cluster.cluster.client.of(ResourceClaim).get(name, NAMESPACE)
 
 
-async def say(cluster: Running, condition: str, *, reason: str = "Said", message: str = "") -> None:
-    """What a driver says of the claim's device."""
-    claim = copy_of(await the_claim(cluster))
+async def set_device_condition(
+    cluster: Running, condition: str, *, reason: str = "Reported", message: str = ""
+) -> None:
+    """Set a condition of the claim's device, as its driver does."""
+    claim = copy_of(await get_claim(cluster))
     assert claim.status.allocation is not None
     (result,) = claim.status.allocation.devices.results
     ready = Condition(
@@ -62,83 +64,83 @@ async def say(cluster: Running, condition: str, *, reason: str = "Said", message
     await cluster.settle()
 
 
-async def with_late_devices(cluster: Running) -> None:
-    """One device on b that a driver must make ready; one pod that waits for it."""
+async def add_device_with_binding_conditions(cluster: Running) -> None:
+    """Create a device on b that a driver must make ready, and a pod that waits for it."""
     client = cluster.cluster.client
     for name in ("a", "b"):
         await cluster.node(name)
     await client.of(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="gpu")))
-    late = device("d0", bindingConditions=["ready"], bindingFailureConditions=["failed"], bindsToNode=True)
-    await client.of(ResourceSlice).create(slice_of([late], node="b", pool="b"))
+    unready_device = device("d0", bindingConditions=["ready"], bindingFailureConditions=["failed"], bindsToNode=True)
+    await client.of(ResourceSlice).create(slice_of([unready_device], node="b", pool="b"))
     await client.of(ResourceClaim).create(named_claim("one", exactly("r")))
     await cluster.create(pod_with_claims(cluster, "p", "one"))
     await cluster.settle()
 
 
-async def test_a_failed_binding_leaves_nothing_behind() -> None:
+async def test_failed_binding_removes_the_reservation() -> None:
     async with running(failing(1)) as cluster:
         await add_nodes_with_devices(cluster)
         await cluster.cluster.client.of(ResourceClaim).create(named_claim("one", exactly("r")))
         await cluster.create(pod_with_claims(cluster, "p", "one"))
         assert await cluster.where("p") == [""]
-        claim = await the_claim(cluster)
+        claim = await get_claim(cluster)
         assert claim.status.reservedFor == []
-        assert claim.status.allocation is not None, "devices stay until somebody gives them back"
+        assert claim.status.allocation is not None, "the allocation is kept"
         assert "not today" in (await cluster.condition("p")).message
         await cluster.cluster.clock.advance(15)
         assert await cluster.where("p") == ["b"]
-        assert [consumer.name for consumer in (await the_claim(cluster)).status.reservedFor] == ["p"]
+        assert [consumer.name for consumer in (await get_claim(cluster)).status.reservedFor] == ["p"]
 
 
-async def test_devices_that_become_ready() -> None:
+async def test_pod_is_bound_once_its_devices_are_ready() -> None:
     async with running() as cluster:
-        await with_late_devices(cluster)
-        claim = await the_claim(cluster)
+        await add_device_with_binding_conditions(cluster)
+        claim = await get_claim(cluster)
         assert claim.status.allocation is not None
         (result,) = claim.status.allocation.devices.results
         assert (result.bindingConditions, result.bindingFailureConditions) == (["ready"], ["failed"])
         assert claim.status.allocation.allocationTimestamp is not None
-        assert await cluster.where("p") == [""], "reserved, and not bound yet"
+        assert await cluster.where("p") == [""], "the claim is reserved, but the pod is not bound yet"
         (event,) = await cluster.events("BindingConditionsPending")
         assert event.note == "waiting for binding conditions for device on node b"
         await cluster.cluster.clock.advance(300)
         assert await cluster.where("p") == [""]
-        await say(cluster, "ready")
+        await set_device_condition(cluster, "ready")
         assert await cluster.where("p") == ["b"]
 
 
-async def test_devices_that_a_driver_gives_up() -> None:
+async def test_failed_device_binding_is_retried_with_another_device() -> None:
     async with running() as cluster:
-        await with_late_devices(cluster)
-        await say(cluster, "failed", reason="Broken", message="no such luck")
+        await add_device_with_binding_conditions(cluster)
+        await set_device_condition(cluster, "failed", reason="Broken", message="no such luck")
         failed = await cluster.events("FailedScheduling")
         message = 'device binding failed: claim=one, reason=Broken, message="no such luck"'
         assert message in failed[-1].note
-        assert (await the_claim(cluster)).status.reservedFor == []
+        assert (await get_claim(cluster)).status.reservedFor == []
         better = slice_of([device("e0")], node="b", pool="a-better")
         await cluster.cluster.client.of(ResourceSlice).create(better)
         await cluster.cluster.clock.advance(60)
         assert await cluster.where("p") == ["b"]
-        claim = await the_claim(cluster)
+        claim = await get_claim(cluster)
         assert claim.status.allocation is not None
-        assert claim.status.allocation.devices.results[0].device == "e0", "the failed one was given back"
+        assert claim.status.allocation.devices.results[0].device == "e0", "the failed device is deallocated"
         notes = [event.note for event in await cluster.events("FailedScheduling")]
         assert any("2 resourceclaim not available on the node." in note for note in notes), notes
         assert any("deallocation of ResourceClaim completed" in note for note in notes), notes
 
 
-async def test_devices_that_take_too_long() -> None:
+async def test_device_binding_times_out() -> None:
     profile = ProfileConfig(args={"DynamicResources": {"bindingTimeout": "30s"}})
     async with running(SchedulerConfig(profiles=(profile,))) as cluster:
-        await with_late_devices(cluster)
+        await add_device_with_binding_conditions(cluster)
         await cluster.cluster.clock.advance(29)
-        assert len((await the_claim(cluster)).status.reservedFor) == 1
+        assert len((await get_claim(cluster)).status.reservedFor) == 1
         await cluster.cluster.clock.advance(3)
         assert "device binding timeout: " in (await cluster.events("FailedScheduling"))[0].note
 
 
-async def serving(cluster: Running, own: str = "0") -> None:
-    """Two devices on b for example.com/gpu; a has some of its own."""
+async def serve_extended_resource(cluster: Running, own: str = "0") -> None:
+    """Create two devices on b that serve example.com/gpu, of which node a has `own` as an extended resource."""
     client = cluster.cluster.client
     amounts: Any = {"example.com/gpu": own} if own != "0" else {}
     await cluster.node("a", **amounts)
@@ -149,7 +151,7 @@ async def serving(cluster: Running, own: str = "0") -> None:
     await client.of(ResourceSlice).create(slice_of([device("d0"), device("d1")], node="b", pool="b"))
 
 
-def asking(cluster: Running, name: str, amount: str, resource: str = "example.com/gpu") -> Pod:
+def pod_requesting(cluster: Running, name: str, amount: str, resource: str = "example.com/gpu") -> Pod:
     pod = cluster.pod(name)
     assert pod.spec.containers
     amounts = {resource: amount}
@@ -158,17 +160,17 @@ def asking(cluster: Running, name: str, amount: str, resource: str = "example.co
     return pod
 
 
-async def special_claims(cluster: Running) -> list[ResourceClaim]:
+async def list_claims(cluster: Running) -> list[ResourceClaim]:
     page = await cluster.cluster.client.of(ResourceClaim).list()
     return list(page.items)
 
 
-async def test_extended_resources_that_a_class_serves() -> None:
+async def test_device_class_serves_extended_resources() -> None:
     async with running() as cluster:
-        await serving(cluster)
-        pod = await cluster.create(asking(cluster, "p", "2"))
+        await serve_extended_resource(cluster)
+        pod = await cluster.create(pod_requesting(cluster, "p", "2"))
         assert await cluster.where("p") == ["b"]
-        (claim,) = await special_claims(cluster)
+        (claim,) = await list_claims(cluster)
         assert claim.metadata.name.startswith("p-extended-resources-")
         assert claim.metadata.annotations == {"resource.kubernetes.io/extended-resource-claim": "true"}
         assert [
@@ -192,29 +194,29 @@ async def test_extended_resources_that_a_class_serves() -> None:
         ] == [
             (pod.spec.containers[0].name, "example.com/gpu", "container-0-request-1")  # type: ignore[index]
         ]
-        await cluster.create(asking(cluster, "q", "1"))
+        await cluster.create(pod_requesting(cluster, "q", "1"))
         assert await cluster.where("q") == [""]
         message = (await cluster.condition("q")).message
         assert message.startswith("0/2 nodes are available: 2 cannot allocate all claims. still not schedulable,")
 
 
-async def test_nodes_with_the_resource_of_their_own() -> None:
+async def test_extended_resource_of_a_node_needs_no_claim() -> None:
     async with running() as cluster:
-        await serving(cluster, own="1")
+        await serve_extended_resource(cluster, own="1")
         for name in ("p", "q", "r"):
-            await cluster.create(asking(cluster, name, "1"))
+            await cluster.create(pod_requesting(cluster, name, "1"))
         assert sorted(await cluster.where("p", "q", "r")) == ["a", "b", "b"]
-        assert len(await special_claims(cluster)) == 2, "none for what is no device"
+        assert len(await list_claims(cluster)) == 2, "no claim for the extended resource of node a"
 
 
-async def test_a_class_by_its_own_name_and_one_that_comes_later() -> None:
+async def test_device_class_created_or_changed_later_serves_waiting_pods() -> None:
     async with running() as cluster:
         client = cluster.cluster.client
         for name in ("a", "b"):
             await cluster.node(name)
         await client.of(ResourceSlice).create(slice_of([device("d0"), device("d1")], node="b", pool="b"))
-        await cluster.create(asking(cluster, "p", "1", "deviceclass.resource.kubernetes.io/gpu"))
-        await cluster.create(asking(cluster, "q", "1"))
+        await cluster.create(pod_requesting(cluster, "p", "1", "deviceclass.resource.kubernetes.io/gpu"))
+        await cluster.create(pod_requesting(cluster, "q", "1"))
         assert await cluster.where("p", "q") == ["", ""]
         assert "2 Insufficient example.com/gpu" in (await cluster.condition("q")).message
         device_class = DeviceClass(metadata=ObjectMeta(name="gpu"))
@@ -229,41 +231,41 @@ async def test_a_class_by_its_own_name_and_one_that_comes_later() -> None:
 
 async def test_a_failed_binding_removes_the_claim_for_extended_resources() -> None:
     async with running(failing(1)) as cluster:
-        await serving(cluster)
-        await cluster.create(asking(cluster, "p", "2"))
+        await serve_extended_resource(cluster)
+        await cluster.create(pod_requesting(cluster, "p", "2"))
         assert await cluster.where("p") == [""]
-        assert await special_claims(cluster) == []
+        assert await list_claims(cluster) == []
         await cluster.cluster.clock.advance(15)
         assert await cluster.where("p") == ["b"]
-        assert len(await special_claims(cluster)) == 1
+        assert len(await list_claims(cluster)) == 1
 
 
-async def test_a_claim_that_an_earlier_scheduler_left_is_removed() -> None:
-    """It was ended between writing the claim and binding the pod."""
+async def test_extended_resource_claim_of_an_earlier_scheduler_is_deleted() -> None:
+    """The earlier scheduler stopped between writing the claim and binding the pod."""
 
     async with running() as cluster:
         client = cluster.cluster.client
-        await serving(cluster)
+        await serve_extended_resource(cluster)
         await client.of(Node).patch("b", {"spec": {"unschedulable": True}}, type=PatchType.MERGE)
-        pod = await cluster.create(asking(cluster, "p", "1"))
+        pod = await cluster.create(pod_requesting(cluster, "p", "1"))
         await cluster.settle()
-        left = named_claim("left", exactly("r"))
-        left.metadata.annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+        leftover = named_claim("left", exactly("r"))
+        leftover.metadata.annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
         owner: Any = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod.metadata.uid, "controller": True}
-        await client.of(ResourceClaim).create(left)
+        await client.of(ResourceClaim).create(leftover)
         await client.of(ResourceClaim).patch(
             "left", {"metadata": {"ownerReferences": [owner]}}, NAMESPACE, type=PatchType.MERGE
         )
         await client.of(Node).patch("b", {"spec": {"unschedulable": False}}, type=PatchType.MERGE)
         await cluster.cluster.clock.advance(60)
         assert await cluster.where("p") == ["b"]
-        (claim,) = await special_claims(cluster)
+        (claim,) = await list_claims(cluster)
         assert claim.metadata.name != "left"
         notes = [event.note for event in await cluster.events("FailedScheduling")]
         assert any("cannot schedule extended resource claim. deletion of ResourceClaim" in note for note in notes)
 
 
-async def test_parts_of_one_device() -> None:
+async def test_pods_share_the_capacity_of_a_device() -> None:
     """Two pods share a device; the third finds too little of it."""
 
     async with running() as cluster:
@@ -280,7 +282,7 @@ async def test_parts_of_one_device() -> None:
         assert await cluster.where("p", "q", "r") == ["a", "a", ""]
         results = []
         for name in ("p", "q"):
-            allocation = (await the_claim(cluster, name)).status.allocation
+            allocation = (await get_claim(cluster, name)).status.allocation
             assert allocation is not None
             results += allocation.devices.results
         assert [result.consumedCapacity for result in results] == [{"bandwidth": "6G"}, {"bandwidth": "4G"}]
@@ -288,8 +290,8 @@ async def test_parts_of_one_device() -> None:
         assert len({result.shareID for result in results}) == 2
 
 
-async def test_profiles_share_the_devices() -> None:
-    """Decisions of one count for the other before anything is written."""
+async def test_profiles_share_pending_allocations() -> None:
+    """Allocations by one profile count for the other before they are written."""
 
     profiles = (ProfileConfig(), ProfileConfig(scheduler_name="other"))
     async with running(SchedulerConfig(profiles=profiles)) as cluster:
@@ -300,6 +302,6 @@ async def test_profiles_share_the_devices() -> None:
             pod.spec.schedulerName = scheduler
             await cluster.create(pod)
         assert sorted(await cluster.where("p", "q", "r")) == ["", "b", "b"]
-        allocations = [(await the_claim(cluster, name)).status.allocation for name in ("p", "q", "r")]
+        allocations = [(await get_claim(cluster, name)).status.allocation for name in ("p", "q", "r")]
         devices = [allocation.devices.results[0].device for allocation in allocations if allocation is not None]
         assert sorted(devices) == ["d0", "d1"]

@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import Pod, Taint
 from sampan.scheduler.explain.explain import explain_by_plugins, inspect
 from sampan.scheduler.explain.explain_endpoint import DECISIONS, WHY, ExplainEndpoint
 from sampan.scheduler.explain.report import Explanation
-from tests.scheduler.random_clusters import Situation, few, refusals, situations
+from tests.scheduler.random_clusters import Situation, few, rejections, situations
 from tests.scheduler.running_scheduler import Running, running
 
 
@@ -28,14 +28,14 @@ def test_rejections_and_scores_are_those_of_scheduling(situation: Situation) -> 
     else:
         assert np.array_equal(inspection.rows, [])
     for name in inspection.codes:
-        expected = refusals(situation.simulation(), name, situation.pod)
+        expected = rejections(situation.simulation(), name, situation.pod)
         rejected = {node for node, row in table.rows.items() if inspection.codes[name][row]}
-        assert expected.keys() <= rejected  # besides, nodes that a plug-in has narrowed away
+        assert expected.keys() <= rejected  # besides, nodes that PreFilter excluded
 
 
 @few
 @given(situations(), st.data())
-def test_nothing_changes_by_asking(situation: Situation, data: st.DataObject) -> None:
+def test_explanation_does_not_change_the_node_table(situation: Situation, data: st.DataObject) -> None:
     simulation = situation.simulation()
     before = simulation.table.requested.copy()
     inspect(simulation.profile, simulation.cycle(situation.pod))
@@ -46,7 +46,7 @@ def explain_pod(cluster: Running, pod: Pod) -> Explanation:
     return explain_by_plugins(cluster.scheduler, pod, now=cluster.cluster.clock.now())[0]
 
 
-async def test_a_pod_that_waits() -> None:
+async def test_explanation_of_an_unschedulable_pod() -> None:
     async with running() as cluster:
         await cluster.node("a", cpu="1")
         await cluster.node("b", cpu="1", taints=[Taint(key="k", value="v", effect="NoSchedule")])
@@ -65,7 +65,7 @@ async def test_a_pod_that_waits() -> None:
         assert (explanation.count, explanation.feasible, explanation.best) == (2, 0, "")
 
 
-async def test_a_pod_that_is_somewhere() -> None:
+async def test_explanation_of_a_bound_pod() -> None:
     async with running() as cluster:
         await cluster.node("a", cpu="2")
         await cluster.node("b", cpu="1")
@@ -84,7 +84,7 @@ async def test_a_pod_that_is_somewhere() -> None:
         assert (cluster.scheduler.table.requested == requested).all()
 
 
-async def test_a_pod_of_another_scheduler() -> None:
+async def test_explanation_of_a_pod_of_another_scheduler() -> None:
     async with running() as cluster:
         await cluster.node("a")
         other = cluster.pod("other")
@@ -92,7 +92,7 @@ async def test_a_pod_of_another_scheduler() -> None:
         assert not explain_pod(cluster, await cluster.create(other)).isFamiliar
 
 
-async def test_answers_over_http() -> None:
+async def test_responses_of_the_explain_endpoint() -> None:
     async with running() as cluster:
         await cluster.node("a")
         await cluster.create(cluster.pod("p"))
@@ -104,9 +104,9 @@ async def test_answers_over_http() -> None:
         assert (await endpoint.handle("GET", WHY, {"namespace": "default", "name": "gone"}, b"")).code == 404
         assert (await endpoint.handle("GET", WHY, {"limit": "many"}, b"")).code == 400
         assert (await endpoint.handle("POST", WHY, {}, b"[]")).code == 400
-        might = await endpoint.handle("POST", WHY, {"limit": "0"}, json.encode(cluster.pod("q")))
-        read = msgspec.json.decode(might.body, type=Explanation)
-        assert (read.best, read.nodes) == ("a", [])
+        hypothetical = await endpoint.handle("POST", WHY, {"limit": "0"}, json.encode(cluster.pod("q")))
+        explanation = msgspec.json.decode(hypothetical.body, type=Explanation)
+        assert (explanation.best, explanation.nodes) == ("a", [])
         lines = (await endpoint.handle("GET", DECISIONS, {}, b"")).body.splitlines()
         assert [msgspec.json.decode(line)["pod"] for line in lines] == ["default/p"]
         assert (await ExplainEndpoint(lambda: None, cluster.cluster.clock.now).handle("GET", WHY, {}, b"")).code == 503

@@ -1,4 +1,4 @@
-"""A little extender: a real HTTP server that answers as told and remembers what it was asked."""
+"""A fake extender: an HTTP server with given responses that records its requests."""
 
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -12,9 +12,9 @@ Response = Callable[[dict[str, Any]], Any]
 
 
 @dataclass
-class LittleExtender:
+class FakeExtender:
     responses: dict[str, Response]
-    """By verb; an int is a status code."""
+    """Functions from request to response body by verb; an int is a status code."""
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     url: str = ""
 
@@ -30,8 +30,8 @@ class LittleExtender:
 
 
 @asynccontextmanager
-async def serving(tls: ssl.SSLContext | None = None, **responses: Response) -> AsyncIterator[LittleExtender]:
-    extender = LittleExtender(responses)
+async def serving(tls: ssl.SSLContext | None = None, **responses: Response) -> AsyncIterator[FakeExtender]:
+    extender = FakeExtender(responses)
     runner = web.ServerRunner(web.Server(extender.respond, access_log=None), shutdown_timeout=1)
     await runner.setup()
     try:

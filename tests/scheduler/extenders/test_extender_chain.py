@@ -1,4 +1,4 @@
-"""Extenders over HTTP: what they are asked, and what their answers do to decisions."""
+"""Extenders over HTTP: their requests, and the effect of their responses on decisions."""
 
 import asyncio
 import base64
@@ -18,18 +18,18 @@ from sampan.machinery.pki import certificates
 from sampan.scheduler.config import SchedulerConfig
 from sampan.scheduler.config.config_file import API_VERSION, KIND, ConfigError, parse_config
 from sampan.scheduler.explain.explain import explain
-from tests.scheduler.extenders.fake_extender import LittleExtender, serving
+from tests.scheduler.extenders.fake_extender import FakeExtender, serving
 from tests.scheduler.running_scheduler import Running, running
 
 GPU = "example.com/gpu"
-Scenario = Callable[[Running, LittleExtender], Awaitable[None]]
+Scenario = Callable[[Running, FakeExtender], Awaitable[None]]
 
 
 def config(extender: dict[str, Any]) -> SchedulerConfig:
     return parse_config({"apiVersion": API_VERSION, "kind": KIND, "extenders": [extender]})
 
 
-def play(scenario: Scenario, extender: dict[str, Any], **responses: Any) -> None:
+def run_scenario(scenario: Scenario, extender: dict[str, Any], **responses: Any) -> None:
     async def main() -> None:
         async with serving(**responses) as server, running(config({"urlPrefix": server.url, **extender})) as cluster:
             for name in ("a", "b", "c"):
@@ -39,8 +39,8 @@ def play(scenario: Scenario, extender: dict[str, Any], **responses: Any) -> None
     asyncio.run(main())
 
 
-def only(*names: str) -> Any:
-    """Filters by whole nodes."""
+def accept_nodes(*names: str) -> Any:
+    """A filter verb that accepts these nodes."""
 
     def respond(body: dict[str, Any]) -> Any:
         items = body["Nodes"]["items"]
@@ -51,8 +51,8 @@ def only(*names: str) -> Any:
     return respond
 
 
-def test_nodes_are_filtered() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_extender_filters_nodes() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
         assert await cluster.where("p") == ["b"]
         (body,) = server.bodies("filter")
@@ -60,21 +60,21 @@ def test_nodes_are_filtered() -> None:
         assert [item["metadata"]["name"] for item in body["Nodes"]["items"]] == ["a", "b", "c"]
         assert body["NodeNames"] is None
 
-    play(scenario, {"filterVerb": "filter"}, filter=only("b"))
+    run_scenario(scenario, {"filterVerb": "filter"}, filter=accept_nodes("b"))
 
 
-def test_names_are_enough_for_one_that_knows_the_nodes() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_node_cache_capable_extender_gets_only_node_names() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
         assert await cluster.where("p") == ["c"]
         (body,) = server.bodies("filter")
         assert (body["Nodes"], body["NodeNames"]) == (None, ["a", "b", "c"])
 
-    play(scenario, {"filterVerb": "filter", "nodeCacheCapable": True}, filter=lambda body: {"nodenames": ["c"]})
+    run_scenario(scenario, {"filterVerb": "filter", "nodeCacheCapable": True}, filter=lambda body: {"nodenames": ["c"]})
 
 
-def test_what_it_says_of_nodes_is_in_the_event() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_failure_reasons_of_the_extender_are_in_the_event() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
         assert await cluster.where("p") == [""]
         (event,) = await cluster.events("FailedScheduling")
@@ -84,11 +84,11 @@ def test_what_it_says_of_nodes_is_in_the_event() -> None:
         failed = {"a": "not today", "b": "not today"}
         return {"NodeNames": [], "FailedNodes": failed, "FailedAndUnresolvableNodes": {"c": "never"}}
 
-    play(scenario, {"filterVerb": "filter", "nodeCacheCapable": True}, filter=respond)
+    run_scenario(scenario, {"filterVerb": "filter", "nodeCacheCapable": True}, filter=respond)
 
 
-def test_scores_are_added_with_their_weight() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_extender_scores_are_added_with_their_weight() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         for name in ("p", "q", "r"):
             await cluster.create(cluster.pod(name))
         assert await cluster.where("p", "q", "r") == ["b", "b", "b"]
@@ -96,52 +96,52 @@ def test_scores_are_added_with_their_weight() -> None:
     def scores(body: dict[str, Any]) -> Any:
         return [{"Host": name, "Score": 10 if name == "b" else 0} for name in body["NodeNames"]]
 
-    play(scenario, {"prioritizeVerb": "score", "weight": 5, "nodeCacheCapable": True}, score=scores)
+    run_scenario(scenario, {"prioritizeVerb": "score", "weight": 5, "nodeCacheCapable": True}, score=scores)
 
 
-def test_one_that_fails_fails_the_attempt_unless_it_may() -> None:
-    async def failing(cluster: Running, server: LittleExtender) -> None:
+def test_failing_extender_fails_the_attempt_unless_ignorable() -> None:
+    async def failing(cluster: Running, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
         assert await cluster.where("p") == [""]
         condition = await cluster.condition("p")
         assert condition.reason == "SchedulerError"
         assert condition.message == f"failed filter with extender at URL {server.url}/filter, code 500"
 
-    async def ignored(cluster: Running, server: LittleExtender) -> None:
+    async def ignored(cluster: Running, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
         assert await cluster.where("p") != [""]
         assert server.bodies("filter")
 
-    play(failing, {"filterVerb": "filter"}, filter=lambda body: 500)
-    play(ignored, {"filterVerb": "filter", "ignorable": True}, filter=lambda body: 500)
+    run_scenario(failing, {"filterVerb": "filter"}, filter=lambda body: 500)
+    run_scenario(ignored, {"filterVerb": "filter", "ignorable": True}, filter=lambda body: 500)
 
 
-def test_an_error_in_the_answer() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_error_in_the_response_fails_the_attempt() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
         await cluster.settle()
         assert (await cluster.condition("p")).message == "out of coffee"
 
-    play(scenario, {"filterVerb": "filter"}, filter=lambda body: {"Error": "out of coffee"})
+    run_scenario(scenario, {"filterVerb": "filter"}, filter=lambda body: {"Error": "out of coffee"})
 
 
-def test_only_pods_that_ask_for_its_resources_concern_it() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_only_pods_with_managed_resources_reach_the_extender() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("plain"))
         assert await cluster.where("plain") != [""]
         assert server.calls == []
-        wanting = cluster.pod("wanting")
-        assert wanting.spec.containers
-        wanting.spec.containers[0].resources = ResourceRequirements(requests={GPU: "1"}, limits={GPU: "1"})
-        await cluster.create(wanting)
-        assert await cluster.where("wanting") == ["a"]  # although no node is known to have any
+        gpu_pod = cluster.pod("gpu")
+        assert gpu_pod.spec.containers
+        gpu_pod.spec.containers[0].resources = ResourceRequirements(requests={GPU: "1"}, limits={GPU: "1"})
+        await cluster.create(gpu_pod)
+        assert await cluster.where("gpu") == ["a"]  # although no node is known to have any
 
     resources = [{"name": GPU, "ignoredByScheduler": True}]
-    play(scenario, {"filterVerb": "filter", "managedResources": resources}, filter=only("a"))
+    run_scenario(scenario, {"filterVerb": "filter", "managedResources": resources}, filter=accept_nodes("a"))
 
 
-def test_a_new_node_helps_a_pod_that_asks_for_what_only_it_knows() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_new_node_requeues_a_pod_with_a_managed_resource() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         pod = cluster.pod("p")
         assert pod.spec.containers
         amounts = {"cpu": "5", GPU: "1"}
@@ -153,11 +153,11 @@ def test_a_new_node_helps_a_pod_that_asks_for_what_only_it_knows() -> None:
         assert await cluster.where("p") == ["large"]
 
     managed = [{"name": GPU, "ignoredByScheduler": True}]
-    play(scenario, {"filterVerb": "filter", "managedResources": managed}, filter=only("large"))
+    run_scenario(scenario, {"filterVerb": "filter", "managedResources": managed}, filter=accept_nodes("large"))
 
 
-def test_it_may_bind() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_extender_binds_pods() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         pod = await cluster.create(cluster.pod("p"))
         await cluster.settle()
         (body,) = server.bodies("bind")
@@ -167,21 +167,21 @@ def test_it_may_bind() -> None:
         (event,) = await cluster.events("Scheduled")
         assert event.note == f"Successfully assigned default/p to {node}"
 
-    play(scenario, {"bindVerb": "bind"}, bind=lambda body: {})
+    run_scenario(scenario, {"bindVerb": "bind"}, bind=lambda body: {})
 
 
-def test_a_binding_that_it_refuses() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_failed_binding_of_the_extender_releases_the_node() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
         await cluster.settle()
         assert "no such luck" in (await cluster.condition("p")).message
         assert all(not pods for pods in cluster.scheduler.table.pods)
 
-    play(scenario, {"bindVerb": "bind"}, bind=lambda body: {"Error": "no such luck"})
+    run_scenario(scenario, {"bindVerb": "bind"}, bind=lambda body: {"Error": "no such luck"})
 
 
-def test_it_chooses_among_candidates_for_preemption() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_extender_chooses_among_preemption_candidates() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         for number in range(3):
             await cluster.create(cluster.pod(f"low-{number}", cpu="4"))
         before = await cluster.where("low-0", "low-1", "low-2")
@@ -200,11 +200,11 @@ def test_it_chooses_among_candidates_for_preemption() -> None:
     def respond(body: dict[str, Any]) -> Any:
         return {"NodeNameToMetaVictims": {"c": body["NodeNameToMetaVictims"]["c"]}}
 
-    play(scenario, {"preemptVerb": "preempt", "nodeCacheCapable": True}, preempt=respond)
+    run_scenario(scenario, {"preemptVerb": "preempt", "nodeCacheCapable": True}, preempt=respond)
 
 
-def test_one_that_fails_at_preemption_keeps_others_from_nothing_but_room() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_failing_preempt_verb_leaves_the_pod_unschedulable() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         for number in range(3):
             await cluster.create(cluster.pod(f"low-{number}", cpu="4"))
         await cluster.settle()
@@ -218,52 +218,52 @@ def test_one_that_fails_at_preemption_keeps_others_from_nothing_but_room() -> No
         assert (condition.reason, "Insufficient cpu" in condition.message) == ("Unschedulable", True)
         assert f"failed preempt with extender at URL {server.url}/preempt, code 500" in condition.message
 
-    play(scenario, {"preemptVerb": "preempt", "nodeCacheCapable": True}, preempt=lambda body: 500)
+    run_scenario(scenario, {"preemptVerb": "preempt", "nodeCacheCapable": True}, preempt=lambda body: 500)
 
 
-def test_names_of_one_that_was_asked_with_nodes_do_not_count() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_node_names_from_an_extender_without_node_cache_are_ignored() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
         assert await cluster.where("p") == [""]
         assert (await cluster.condition("p")).reason == "Unschedulable"
 
-    play(scenario, {"filterVerb": "filter"}, filter=lambda body: {"NodeNames": ["b"]})
+    run_scenario(scenario, {"filterVerb": "filter"}, filter=lambda body: {"NodeNames": ["b"]})
 
 
-def test_a_pod_that_it_refused_is_tried_again_when_anything_happens() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_pod_rejected_by_the_extender_is_requeued_by_any_event() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
         assert await cluster.where("p") == [""]
-        server.responses["filter"] = only("c")
+        server.responses["filter"] = accept_nodes("c")
         await cluster.cluster.clock.advance(20)
         assert await cluster.where("p") == [""]
         await cluster.node("d")
         await cluster.cluster.clock.advance(20)
         assert await cluster.where("p") == ["c"]
 
-    play(scenario, {"filterVerb": "filter"}, filter=only())
+    run_scenario(scenario, {"filterVerb": "filter"}, filter=accept_nodes())
 
 
-def test_it_has_a_say_in_the_node_that_is_meant_for_a_pod() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_extender_filters_the_nominated_node() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("big", cpu="8"))
         await cluster.settle()
         pods = cluster.cluster.client.of(Pod)
         await pods.patch("big", {"status": {"nominatedNodeName": "a"}}, "default", subresource="status")
         await cluster.node("b2", cpu="9")
-        there = {"cpu": "9", "memory": "8Gi", "pods": "10"}
+        allocatable = {"cpu": "9", "memory": "8Gi", "pods": "10"}
         nodes = cluster.cluster.client.of(Node)
-        await nodes.patch("a", {"status": {"allocatable": there, "capacity": there}}, subresource="status")
+        await nodes.patch("a", {"status": {"allocatable": allocatable, "capacity": allocatable}}, subresource="status")
         await cluster.cluster.clock.advance(20)
         assert await cluster.where("big") == ["b2"]
         candidates = [[item["metadata"]["name"] for item in body["Nodes"]["items"]] for body in server.bodies("filter")]
         assert ["a"] in candidates
 
-    play(scenario, {"filterVerb": "filter"}, filter=only("b2"))
+    run_scenario(scenario, {"filterVerb": "filter"}, filter=accept_nodes("b2"))
 
 
-def test_explanations_have_what_it_says() -> None:
-    async def scenario(cluster: Running, server: LittleExtender) -> None:
+def test_explanation_includes_extender_rejections_and_scores() -> None:
+    async def scenario(cluster: Running, server: FakeExtender) -> None:
         await cluster.settle()
         explanation = await explain(cluster.scheduler, cluster.pod("p"), now=0.0)
         by_name = {node.name: node for node in explanation.nodes}
@@ -280,10 +280,10 @@ def test_explanations_have_what_it_says() -> None:
             f"extender {server.url} failed: failed filter with extender at URL {server.url}/filter, code 500"
         ]
 
-    play(
+    run_scenario(
         scenario,
         {"filterVerb": "filter", "prioritizeVerb": "rate", "weight": 5},
-        filter=only("b", "c"),
+        filter=accept_nodes("b", "c"),
         rate=lambda body: [{"Host": "c", "Score": 7}],
     )
 
@@ -297,18 +297,17 @@ def test_explanations_have_what_it_says() -> None:
         ({"httpTimeout": "soon"}, "invalid duration"),
     ],
 )
-def test_settings_that_cannot_be_used_are_reported_at_once(extender: dict[str, Any], message: str) -> None:
+def test_invalid_extender_settings_are_rejected(extender: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         config({"urlPrefix": "https://127.0.0.1:1", **extender})
 
 
-def test_no_time_means_the_usual_time() -> None:
+def test_zero_http_timeout_means_five_seconds() -> None:
     (extender,) = config({"urlPrefix": "http://127.0.0.1:1", "httpTimeout": "0s"}).extenders
     assert extender.timeout_s == 5
 
 
-def test_the_name_in_the_certificate() -> None:
-    """It may be another than that in the address."""
+def test_tls_server_name_may_differ_from_the_address() -> None:
     now = time.time()
     ca = certificates.make_ca("ca", now=now)
     pair = certificates.issue(
@@ -319,7 +318,7 @@ def test_the_name_in_the_certificate() -> None:
     async def scheduled(name: str, context: ssl.SSLContext) -> str:
         tls = {"caData": authority, "serverName": name}
         async with (
-            serving(context, filter=only("b")) as server,
+            serving(context, filter=accept_nodes("b")) as server,
             running(config({"urlPrefix": server.url, "filterVerb": "filter", "tlsConfig": tls})) as cluster,
         ):
             for node in ("a", "b"):
@@ -336,8 +335,8 @@ def test_the_name_in_the_certificate() -> None:
     assert asyncio.run(scheduled("", context)) == ""
 
 
-def test_tls(tmp_path: Path) -> None:
-    """The server's certificate is checked by the CA that the configuration has; a wrong one is an error."""
+def test_tls_certificate_is_verified_with_the_configured_ca(tmp_path: Path) -> None:
+    """A certificate of another CA is an error; without a configured CA the certificate is not verified."""
     now = time.time()
     ca, other = (certificates.make_ca(name, now=now) for name in ("ca", "other"))
     request = certificates.SigningRequest(common_name="x", addresses=("127.0.0.1",), is_server=True)
@@ -349,7 +348,7 @@ def test_tls(tmp_path: Path) -> None:
 
     async def scheduled(tls: dict[str, Any]) -> str:
         async with (
-            serving(context, filter=only("b")) as server,
+            serving(context, filter=accept_nodes("b")) as server,
             running(config({"urlPrefix": server.url, "filterVerb": "filter", **tls})) as cluster,
         ):
             for name in ("a", "b"):
@@ -357,9 +356,9 @@ def test_tls(tmp_path: Path) -> None:
             await cluster.create(cluster.pod("p"))
             return (await cluster.where("p"))[0]
 
-    def trusting(authority: Any) -> dict[str, Any]:
+    def with_ca(authority: Any) -> dict[str, Any]:
         return {"enableHTTPS": True, "tlsConfig": {"caData": base64.b64encode(authority.certificate).decode()}}
 
-    assert asyncio.run(scheduled(trusting(ca))) == "b"
-    assert asyncio.run(scheduled(trusting(other))) == ""
+    assert asyncio.run(scheduled(with_ca(ca))) == "b"
+    assert asyncio.run(scheduled(with_ca(other))) == ""
     assert asyncio.run(scheduled({"enableHTTPS": True})) == "b"

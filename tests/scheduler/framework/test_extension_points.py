@@ -189,7 +189,7 @@ def every_plugin() -> Simulation:
     return Simulation(profile=ProfileConfig(plugins=(*DEFAULT_PLUGINS, *others), args=ARGS))
 
 
-def test_the_table_is_complete() -> None:
+def test_table_of_implementations_is_complete() -> None:
     """Every public method of an in-tree plug-in is an extension point that the table above has for it."""
     plugins = every_plugin().profile.plugins
     assert {type(plugin).__name__ for plugin in plugins} == set(PLUGINS)

@@ -1,4 +1,4 @@
-"""What is kept from one pod to the next is what would be found anew, whatever happens in between."""
+"""Results cached for a pod signature equal fresh results, whatever changes in between."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from sampan.scheduler.simulation import Simulation
 from tests.scheduler.random_clusters import Situation, few, nodes, pods, situations
 
 
-class _First:
-    """Of the best, the one whose name comes first: rows may differ."""
+class _FirstByName:
+    """A tie breaker that picks the node whose name sorts first, because rows may differ."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._table = simulation.table
@@ -23,7 +23,7 @@ class _First:
 
 
 def scheduled(simulation: Simulation, pod: Pod) -> tuple[str, str]:
-    simulation.profile.tie_breaker = _First(simulation)  # type: ignore[assignment]
+    simulation.profile.tie_breaker = _FirstByName(simulation)  # type: ignore[assignment]
     result: ScheduleResult = simulation.select_node(pod)
     if result.diagnosis is not None:
         return "", result.diagnosis.message
@@ -46,18 +46,18 @@ def steps(draw: Any, situation: Situation) -> list[tuple[str, Any]]:
     return placements
 
 
-def apply(simulation: Simulation, situation: Situation, kind: str, what: Any) -> None:
+def apply(simulation: Simulation, situation: Situation, kind: str, change: Any) -> None:
     if kind == "pod":
-        simulation.add_pod(what)
-        situation.pods.append(what)
+        simulation.add_pod(change)
+        situation.pods.append(change)
     elif kind == "node":
-        simulation.add_node(what)
-        _replace_node(situation, what)
+        simulation.add_node(change)
+        _replace_node(situation, change)
     elif kind == "unnode":
-        simulation.table.remove_node(what)
-        situation.nodes = [node for node in situation.nodes if node.metadata.name != what]
+        simulation.table.remove_node(change)
+        situation.nodes = [node for node in situation.nodes if node.metadata.name != change]
     else:
-        _change_pod(simulation, situation, kind, what)
+        _change_pod(simulation, situation, kind, change)
 
 
 def _replace_node(situation: Situation, node: Node) -> None:
@@ -82,14 +82,14 @@ def _change_pod(simulation: Simulation, situation: Situation, kind: str, uid: st
 
 @few
 @given(st.data())
-def test_kept_and_fresh_agree(data: st.DataObject) -> None:
+def test_cached_results_equal_fresh_results(data: st.DataObject) -> None:
     situation = data.draw(situations(most_pods=5))
     unplaced = [situation.pod, data.draw(pods("other"))]
     simulation = situation.simulation()
-    for kind, what in data.draw(steps(situation)):
+    for kind, change in data.draw(steps(situation)):
         for pod in unplaced:
             scheduled(simulation, pod)
-        apply(simulation, situation, kind, what)
+        apply(simulation, situation, kind, change)
         fresh = situation.simulation()
         for pod in unplaced:
             assert scheduled(simulation, pod) == scheduled(fresh, pod)
@@ -97,7 +97,7 @@ def test_kept_and_fresh_agree(data: st.DataObject) -> None:
 
 @few
 @given(situations())
-def test_taking_everything_back_leaves_nothing(situation: Situation) -> None:
+def test_removing_all_pods_leaves_an_empty_table(situation: Situation) -> None:
     simulation = situation.simulation()
     scheduled(simulation, situation.pod)
     table = simulation.table
@@ -112,7 +112,7 @@ def test_taking_everything_back_leaves_nothing(situation: Situation) -> None:
         assert all(tally is None or not tally.per_node.any() for tally in (ref() for ref in group.tallies))
 
 
-def test_a_table_that_grows() -> None:
+def test_scheduling_while_the_node_table_grows() -> None:
     situation = Situation([], [], Pod(), {})
     simulation = situation.simulation()
     for number in range(300):

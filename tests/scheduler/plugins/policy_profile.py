@@ -57,7 +57,7 @@ def selected_pods(situation: Situation, selector: dict[str, str]) -> list[tuple[
     """Pods on nodes that are in the new pod's namespace and have the labels."""
     return [
         (pod, node)
-        for pod, node in situation.there
+        for pod, node in situation.placed_pods
         if pod.metadata.namespace == situation.pod.metadata.namespace
         and all(pod.metadata.labels.get(key) == value for key, value in selector.items())
     ]

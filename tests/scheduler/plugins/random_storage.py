@@ -67,7 +67,7 @@ sizes = st.sampled_from(["1Gi", "2Gi", "3Gi"])
 
 
 def mostly(usual: Any, *others: Any, times: int = 5) -> Any:
-    """The first far more often than the others, so that things come together."""
+    """The first value far more often than the others, so that objects often match."""
     return st.sampled_from([usual] * times + list(others))
 
 
@@ -98,11 +98,11 @@ def volumes(draw: Any, name: str) -> PersistentVolume:
 def claims(draw: Any, name: str) -> PersistentVolumeClaim:
     volume = draw(st.one_of(st.just(""), mostly("v0", "v1", "v2", "gone")))
     chosen = draw(mostly("", "n0", "n1"))
-    notes = {SELECTED: chosen} if chosen and not volume else {}
+    annotations = {SELECTED: chosen} if chosen and not volume else {}
     if volume and draw(mostly(True, False)):
-        notes[BOUND] = "yes"
+        annotations[BOUND] = "yes"
     return PersistentVolumeClaim(
-        metadata=ObjectMeta(name=name, namespace="x", annotations=notes, uid=f"uid-{name}"),
+        metadata=ObjectMeta(name=name, namespace="x", annotations=annotations, uid=f"uid-{name}"),
         spec=PersistentVolumeClaimSpec(
             storageClassName=draw(mostly("static", "later", "later", "now")),
             volumeName=volume,
@@ -204,7 +204,7 @@ def storages(draw: Any) -> Storage:
     )
 
 
-def using(*names: str) -> list[Volume]:
+def claim_volumes(*names: str) -> list[Volume]:
     return [
         Volume(name=f"vol-{at}", persistentVolumeClaim=PersistentVolumeClaimVolumeSource(claimName=name))
         for at, name in enumerate(names)
@@ -212,7 +212,7 @@ def using(*names: str) -> list[Volume]:
 
 
 @st.composite
-def stored(draw: Any) -> tuple[Situation, Storage, Simulation]:
+def storage_clusters(draw: Any) -> tuple[Situation, Storage, Simulation]:
     """A cluster in which pods have claims."""
     storage = draw(storages())
     names = [claim.metadata.name for claim in storage.claims]
@@ -230,8 +230,10 @@ def stored(draw: Any) -> tuple[Situation, Storage, Simulation]:
     ]
     situation = Situation(
         nodes=nodes,
-        pods=[made_pod(f"p{at}", f"n{at % 2}", using(*draw(some))) for at in range(draw(st.integers(0, 4)))],
-        pod=made_pod("new", "", using(*draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)))),
+        pods=[make_pod(f"p{at}", f"n{at % 2}", claim_volumes(*draw(some))) for at in range(draw(st.integers(0, 4)))],
+        pod=make_pod(
+            "new", "", claim_volumes(*draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)))
+        ),
         namespaces={},
     )
     simulation = situation.simulation()
@@ -239,6 +241,6 @@ def stored(draw: Any) -> tuple[Situation, Storage, Simulation]:
     return situation, storage, simulation
 
 
-def made_pod(name: str, node: str, volumes: list[Volume]) -> Pod:
+def make_pod(name: str, node: str, volumes: list[Volume]) -> Pod:
     spec = PodSpec(nodeName=node, containers=[Container(name="c")], volumes=volumes)
     return Pod(metadata=ObjectMeta(name=name, namespace="x", uid=name), spec=spec)

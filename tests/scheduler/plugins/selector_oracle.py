@@ -1,4 +1,4 @@
-"""The scalar meaning of selectors, affinity terms and tolerations, with which the columns are compared."""
+"""Selectors, affinity terms and tolerations evaluated for one object, as an oracle for evaluation in arrays."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from sampan.api.types.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod, 
 
 
 def selects(selector: Any, labels: Mapping[str, str]) -> bool:
-    """A LabelSelector; None selects nothing."""
+    """Whether a LabelSelector matches the labels; None selects nothing."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in selector.matchLabels.items()):
@@ -27,7 +27,7 @@ def is_empty(selector: Any) -> bool:
 
 
 def term_matches(term: Any, owner: Pod, pod: Pod, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
-    """Whether a pod affinity term of `owner` is about `pod`."""
+    """Whether a pod affinity term of `owner` matches `pod`."""
     namespace = pod.metadata.namespace
     listed = term.namespaces or ([] if term.namespaceSelector is not None else [owner.metadata.namespace])
     if namespace not in listed and not selects(term.namespaceSelector, namespaces[namespace]):
@@ -39,7 +39,7 @@ def tolerated(taint: Taint, tolerations: list[Toleration]) -> bool:
     return is_tolerated(taint, tolerations)
 
 
-def have_untolerated_taints(node: Node, pod: Pod) -> bool:
+def has_untolerated_taints(node: Node, pod: Pod) -> bool:
     hard = [taint for taint in node.spec.taints if taint.effect != "PreferNoSchedule"]
     return any(not tolerated(taint, pod.spec.tolerations) for taint in hard)
 
@@ -48,6 +48,6 @@ def node_term(term: NodeSelectorTerm, node: Node) -> bool:
     return matches_node_selector(NodeSelector(nodeSelectorTerms=[term]), node)
 
 
-def let_in(node: Node, pod: Pod) -> bool:
-    """By the pod's nodeSelector and required node affinity."""
+def matches_required_affinity(node: Node, pod: Pod) -> bool:
+    """Whether the node matches the pod's nodeSelector and required node affinity."""
     return RequiredNodeAffinity(pod.spec).matches(node)

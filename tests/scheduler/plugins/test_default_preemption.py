@@ -18,7 +18,7 @@ from tests.scheduler.random_clusters import Situation, few, plugin_of, situation
 
 
 def preempted(simulation: Simulation, pod: Pod) -> PostFilterResult | None:
-    """None if a node will do without."""
+    """The result of PostFilter; None if the pod fits without preemption."""
     cycle = simulation.cycle(pod)
     result = simulation.profile.select_node(cycle)
     if result.diagnosis is None:
@@ -28,16 +28,16 @@ def preempted(simulation: Simulation, pod: Pod) -> PostFilterResult | None:
     return nomination
 
 
-def would_do(situation: Situation, node: str, gone: tuple[Pod, ...]) -> bool:
-    """Whether the node takes the pod once those pods have left it."""
-    left = [pod for pod in situation.pods if pod not in gone]
+def fits_without(situation: Situation, node: str, removed: tuple[Pod, ...]) -> bool:
+    """Whether the pod fits on the node without these pods."""
+    left = [pod for pod in situation.pods if pod not in removed]
     simulation = Situation(situation.nodes, left, situation.pod, situation.namespaces).simulation()
     return simulation.profile.fits(simulation.cycle(situation.pod), simulation.table.rows[node])
 
 
 @few
 @given(situations(most_nodes=3, most_pods=5))
-def test_room_is_made_where_it_can_be_and_nobody_leaves_in_vain(situation: Situation) -> None:
+def test_preemption_succeeds_where_possible_with_minimal_victims(situation: Situation) -> None:
     situation.pod.spec.priority = 2
     simulation = situation.simulation()
     before = simulation.table.requested.copy()
@@ -51,21 +51,21 @@ def test_room_is_made_where_it_can_be_and_nobody_leaves_in_vain(situation: Situa
         node.metadata.name
         for node in situation.nodes
         if (lower := tuple(pod for pod in situation.on(node) if (pod.spec.priority or 0) < 2))
-        and would_do(situation, node.metadata.name, lower)
+        and fits_without(situation, node.metadata.name, lower)
     }
     if not result.is_success:
         assert result.message.startswith("preemption: 0/")
-        final = _final(situation)
-        assert possible <= final, "only nodes that filters call hopeless are not looked at"
+        final = finally_rejected(situation)
+        assert possible <= final, "only nodes with a final rejection are skipped"
         return
     assert result.nominated in possible
     victims = tuple(info.pod for info in result.victims)
-    assert would_do(situation, result.nominated, victims)
+    assert fits_without(situation, result.nominated, victims)
     for kept in combinations(victims, max(len(victims) - 1, 0)):
-        assert len(victims) == 0 or not would_do(situation, result.nominated, kept), "nobody could have stayed"
+        assert len(victims) == 0 or not fits_without(situation, result.nominated, kept), "every victim is needed"
 
 
-def _final(situation: Situation) -> set[str]:
+def finally_rejected(situation: Situation) -> set[str]:
     simulation = situation.simulation()
     diagnosis = simulation.select_node(situation.pod).diagnosis
     assert diagnosis is not None
@@ -85,24 +85,26 @@ def victim(name: str, priority: int, started: str = "2026-01-01T00:00:00Z", app:
 @pytest.mark.parametrize(
     ("best", "other"),
     [
-        pytest.param(([victim("a", 9)], 0), ([victim("b", 1)], 1), id="budgets come first"),
-        pytest.param(([victim("a", 1), victim("b", 1)], 0), ([victim("c", 2)], 0), id="the highest priority"),
-        pytest.param(([victim("a", 2)], 0), ([victim("b", 2), victim("c", 1)], 0), id="then their sum"),
+        pytest.param(([victim("a", 9)], 0), ([victim("b", 1)], 1), id="fewest budget violations"),
+        pytest.param(([victim("a", 1), victim("b", 1)], 0), ([victim("c", 2)], 0), id="lowest maximum priority"),
+        pytest.param(([victim("a", 2)], 0), ([victim("b", 2), victim("c", 1)], 0), id="lowest sum of priorities"),
         pytest.param(
             ([victim("a", 2, "2026-01-02T00:00:00Z")], 0),
             ([victim("b", 2, "2026-01-01T00:00:00Z")], 0),
-            id="the youngest",
+            id="latest start",
         ),
     ],
 )
-def test_the_least_disruption(best: tuple[list[PodInfo], int], other: tuple[list[PodInfo], int]) -> None:
+def test_candidate_with_the_least_disruption_is_chosen(
+    best: tuple[list[PodInfo], int], other: tuple[list[PodInfo], int]
+) -> None:
     expected = PreemptionCandidate(1, tuple(best[0]), best[1])
-    against = PreemptionCandidate(0, tuple(other[0]), other[1])
-    assert choose([against, expected]) is expected
-    assert choose([expected, against]) is expected
+    worse = PreemptionCandidate(0, tuple(other[0]), other[1])
+    assert choose([worse, expected]) is expected
+    assert choose([expected, worse]) is expected
 
 
-def test_budgets() -> None:
+def test_victims_are_split_by_disruption_budget() -> None:
     budget = PodDisruptionBudget(
         metadata=ObjectMeta(name="b", namespace="n"),
         spec=PodDisruptionBudgetSpec(selector=LabelSelector(matchLabels={"app": "a"})),
@@ -118,7 +120,7 @@ def test_budgets() -> None:
 
 @few
 @given(situations(most_nodes=2))
-def test_a_pod_that_may_not_preempt(situation: Situation) -> None:
+def test_preemption_policy_never_is_not_eligible(situation: Situation) -> None:
     situation.pod.spec.preemptionPolicy = "Never"
     result = preempted(situation.simulation(), situation.pod)
     if result is not None:

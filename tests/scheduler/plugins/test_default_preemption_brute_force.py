@@ -1,4 +1,4 @@
-"""DefaultPreemption on small full clusters, against a search through every set of pods that could leave."""
+"""DefaultPreemption on small full clusters, compared with a search through every set of victims."""
 
 import asyncio
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from tests.scheduler.random_clusters import fill_informers, plugin_of
 
 
 @dataclass
-class Crowd:
-    room: dict[str, int]
-    """Cpus by node."""
+class FullCluster:
+    capacity: dict[str, int]
+    """CPUs by node."""
     pods: list[Pod]
     budgets: list[PodDisruptionBudget]
-    waiting: list[tuple[Pod, str]]
-    """Pods that room is kept for, and where."""
+    nominated_pods: list[tuple[Pod, str]]
+    """Nominated pods with their nodes."""
     pod: Pod
 
     def on(self, node: str) -> list[Pod]:
@@ -46,8 +46,8 @@ def running_pod(name: str, cpu: int, priority: int, node: str = "", started: int
 
 
 @st.composite
-def crowds(draw: Any) -> Crowd:
-    """Every node is full, or nearly."""
+def full_clusters(draw: Any) -> FullCluster:
+    """Clusters whose nodes are full, or nearly so."""
     room: dict[str, int] = {}
     pods: list[Pod] = []
     for number in range(draw(st.sampled_from([1, 2, 3, 3]))):
@@ -69,22 +69,24 @@ def crowds(draw: Any) -> Crowd:
     waiting = []
     if draw(st.booleans()):
         waiting.append((running_pod("kept", 1, draw(st.integers(1, 4))), draw(st.sampled_from(sorted(room)))))
-    return Crowd(room, pods, budgets, waiting, running_pod("new", draw(st.integers(1, 4)), draw(st.integers(1, 4))))
+    return FullCluster(
+        room, pods, budgets, waiting, running_pod("new", draw(st.integers(1, 4)), draw(st.integers(1, 4)))
+    )
 
 
-def planned(crowd: Crowd) -> PostFilterResult | None:
-    """None if a node will do without."""
+def planned(cluster: FullCluster) -> PostFilterResult | None:
+    """The result of PostFilter; None if the pod fits without preemption."""
     simulation = Simulation()
-    for node, cpu in crowd.room.items():
+    for node, cpu in cluster.capacity.items():
         amounts = {"cpu": str(cpu), "pods": "20"}
         simulation.add_node(Node(metadata=ObjectMeta(name=node), status=NodeStatus(allocatable=amounts)))
-    for pod in crowd.pods:
+    for pod in cluster.pods:
         simulation.add_pod(pod)
-    fill_informers(simulation, *crowd.budgets)
+    fill_informers(simulation, *cluster.budgets)
     nominator = simulation.handle.nominator
-    for pod, node in crowd.waiting:
+    for pod, node in cluster.nominated_pods:
         nominator.add(simulation.pods.info(pod), node)
-    cycle = simulation.cycle(crowd.pod)
+    cycle = simulation.cycle(cluster.pod)
     nominated = cycle.memo["nominated"] = nominator.of_higher_priority(cycle.info, simulation.table.rows)
     before = simulation.table.requested.copy()
     result = simulation.profile.select_node(cycle, nominated)
@@ -100,19 +102,19 @@ def priority(pod: Pod) -> int:
     return pod.spec.priority or 0
 
 
-def fits(crowd: Crowd, node: str, gone: set[str]) -> bool:
-    kept = sum(cpus(pod) for pod, at in crowd.waiting if at == node and priority(pod) >= priority(crowd.pod))
-    used = sum(cpus(pod) for pod in crowd.on(node) if pod.metadata.uid not in gone)
-    return used + kept + cpus(crowd.pod) <= crowd.room[node]
+def fits(cluster: FullCluster, node: str, gone: set[str]) -> bool:
+    kept = sum(cpus(pod) for pod, at in cluster.nominated_pods if at == node and priority(pod) >= priority(cluster.pod))
+    used = sum(cpus(pod) for pod in cluster.on(node) if pod.metadata.uid not in gone)
+    return used + kept + cpus(cluster.pod) <= cluster.capacity[node]
 
 
 def importance(pod: Pod) -> tuple[int, str]:
     return (-priority(pod), pod.status.startTime or "")
 
 
-def violating(crowd: Crowd, pods: list[Pod]) -> set[str]:
-    """Those that a budget does not allow to go, if all go, the most important first."""
-    left = {budget.metadata.name: budget.status.disruptionsAllowed for budget in crowd.budgets}
+def violating(cluster: FullCluster, pods: list[Pod]) -> set[str]:
+    """Pods whose deletion violates a budget, if all are deleted, the most important first."""
+    left = {budget.metadata.name: budget.status.disruptionsAllowed for budget in cluster.budgets}
     protected = set()
     for pod in sorted(pods, key=lambda pod: (*importance(pod), pod.metadata.name)):
         app = pod.metadata.labels.get("app", "")
@@ -123,23 +125,23 @@ def violating(crowd: Crowd, pods: list[Pod]) -> set[str]:
     return protected
 
 
-def best_on(crowd: Crowd, node: str) -> list[Pod] | None:
-    """Of all sets of pods that could go, the one that spares protected pods first, then important ones."""
-    lower = [pod for pod in crowd.on(node) if priority(pod) < priority(crowd.pod)]
-    if not lower or cpus(crowd.pod) > crowd.room[node]:
+def best_on(cluster: FullCluster, node: str) -> list[Pod] | None:
+    """The set of victims on the node that spares protected pods first, then important ones."""
+    lower = [pod for pod in cluster.on(node) if priority(pod) < priority(cluster.pod)]
+    if not lower or cpus(cluster.pod) > cluster.capacity[node]:
         return None
-    protected = violating(crowd, lower)
+    protected = violating(cluster, lower)
     order = sorted(lower, key=lambda pod: (pod.metadata.uid not in protected, *importance(pod), pod.metadata.name))
-    for goes in product((False, True), repeat=len(order)):  # the first differs latest: spared from the front
-        gone = [pod for pod, leaves in zip(order, goes, strict=True) if leaves]
-        if fits(crowd, node, {pod.metadata.uid for pod in gone}):
+    for victim_flags in product((False, True), repeat=len(order)):  # the first pods are spared the longest
+        gone = [pod for pod, is_victim in zip(order, victim_flags, strict=True) if is_victim]
+        if fits(cluster, node, {pod.metadata.uid for pod in gone}):
             return gone
     return None
 
 
-def disruption(crowd: Crowd, node: str, gone: list[Pod]) -> tuple[Any, ...]:
-    lower = [pod for pod in crowd.on(node) if priority(pod) < priority(crowd.pod)]
-    broken = len(violating(crowd, lower) & {pod.metadata.uid for pod in gone})
+def disruption(cluster: FullCluster, node: str, gone: list[Pod]) -> tuple[Any, ...]:
+    lower = [pod for pod in cluster.on(node) if priority(pod) < priority(cluster.pod)]
+    broken = len(violating(cluster, lower) & {pod.metadata.uid for pod in gone})
     if not gone:
         return (broken, -1, 0, 0, 0)
     highest = max(priority(pod) for pod in gone)
@@ -149,14 +151,14 @@ def disruption(crowd: Crowd, node: str, gone: list[Pod]) -> tuple[Any, ...]:
 
 
 @hypothesis.settings(max_examples=300, deadline=None)
-@given(crowds())
-def test_the_least_disruption_of_all(crowd: Crowd) -> None:
-    result = planned(crowd)
+@given(full_clusters())
+def test_victims_cause_the_least_disruption(cluster: FullCluster) -> None:
+    result = planned(cluster)
     if result is None:
-        assert any(fits(crowd, node, set()) for node in crowd.room)
+        assert any(fits(cluster, node, set()) for node in cluster.capacity)
         return
-    assert not any(fits(crowd, node, set()) for node in crowd.room)
-    options = {node: gone for node in crowd.room if (gone := best_on(crowd, node)) is not None}
+    assert not any(fits(cluster, node, set()) for node in cluster.capacity)
+    options = {node: gone for node in cluster.capacity if (gone := best_on(cluster, node)) is not None}
     if not options:
         assert not result.is_success
         assert result.nominated == ""
@@ -164,18 +166,18 @@ def test_the_least_disruption_of_all(crowd: Crowd) -> None:
     assert result.is_success
     assert result.nominated is not None
     victims = {info.uid for info in result.victims}
-    ranks = {node: disruption(crowd, node, gone) for node, gone in options.items()}
+    ranks = {node: disruption(cluster, node, gone) for node, gone in options.items()}
     assert ranks[result.nominated] == min(ranks.values())
     gone = options[result.nominated]
-    alike = sorted((cpus(pod), importance(pod), pod.metadata.labels.get("app", "")) for pod in gone)
-    chosen = [pod for pod in crowd.pods if pod.metadata.uid in victims]
-    assert sorted((cpus(pod), importance(pod), pod.metadata.labels.get("app", "")) for pod in chosen) == alike
+    expected = sorted((cpus(pod), importance(pod), pod.metadata.labels.get("app", "")) for pod in gone)
+    chosen = [pod for pod in cluster.pods if pod.metadata.uid in victims]
+    assert sorted((cpus(pod), importance(pod), pod.metadata.labels.get("app", "")) for pod in chosen) == expected
 
 
 @hypothesis.settings(max_examples=30, deadline=None)
-@given(crowds())
-def test_a_pod_that_may_not_preempt_does_not(crowd: Crowd) -> None:
-    crowd.pod.spec.preemptionPolicy = "Never"
-    result = planned(crowd)
+@given(full_clusters())
+def test_preemption_policy_never_is_not_eligible(cluster: FullCluster) -> None:
+    cluster.pod.spec.preemptionPolicy = "Never"
+    result = planned(cluster)
     if result is not None:
         assert result == PostFilterResult(message="preemption: not eligible due to preemptionPolicy=Never.")

@@ -10,7 +10,7 @@ from tests.scheduler.devices.device_world import DRIVER, cel, device, exactly, s
 from tests.scheduler.running_scheduler import NAMESPACE, running
 
 
-async def test_devices_are_allocated_reserved_and_free_again() -> None:
+async def test_devices_are_allocated_reserved_and_reused() -> None:
     async with running() as cluster:
         await add_nodes_with_devices(cluster)
         client = cluster.cluster.client
@@ -46,7 +46,7 @@ async def test_devices_are_allocated_reserved_and_free_again() -> None:
         assert await cluster.where("q") == ["b"]
 
 
-async def test_what_a_pod_waits_for() -> None:
+async def test_pod_waits_for_its_claim_and_device_class() -> None:
     async with running() as cluster:
         await add_nodes_with_devices(cluster)
         client = cluster.cluster.client
@@ -66,9 +66,8 @@ async def test_what_a_pod_waits_for() -> None:
         assert await cluster.where("p") == ["b"]
 
 
-async def test_a_claim_whose_devices_are_elsewhere_is_given_back() -> None:
-    """A pod that may only go to a node without them, and nobody else has the claim."""
-
+async def test_unreserved_claim_with_devices_elsewhere_is_deallocated() -> None:
+    """The pod may only run on a node without these devices, and no other pod has reserved the claim."""
     async with running() as cluster:
         await add_nodes_with_devices(cluster)
         client = cluster.cluster.client

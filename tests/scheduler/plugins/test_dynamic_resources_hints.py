@@ -1,4 +1,4 @@
-"""Which changes wake a pod that waits for devices."""
+"""Which events requeue a pod that waits for devices."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerRef
 from sampan.machinery.copies import copy_of
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.devices.device_world import claim, exactly, having, result
+from tests.scheduler.devices.device_world import allocated_claim, claim, exactly, result
 from tests.scheduler.random_clusters import fill_informers, plugin_of
 
 CLAIM = EventResource.RESOURCE_CLAIM
@@ -22,8 +22,8 @@ def waiting(simulation: Simulation, *claims: str) -> Any:
     return simulation.pods.info(Pod(metadata=meta, spec=PodSpec(containers=[], resourceClaims=pod_claims)))
 
 
-def wakes(action: ActionType, old: ResourceClaim | None, new: ResourceClaim | None, *claims: str) -> bool:
-    """Whether the change wakes a pod with these claims; those that there are: one called "own", and the changed."""
+def requeues(action: ActionType, old: ResourceClaim | None, new: ResourceClaim | None, *claims: str) -> bool:
+    """Whether the event requeues a pod with these claims; the claim "own" and the changed claim exist."""
     simulation = Simulation()
     fill_informers(simulation, *(stored for stored in (claim(exactly("r"), name="own"), new) if stored is not None))
     hints = dict(plugin_of(simulation, "DynamicResources").events_to_register())
@@ -43,7 +43,7 @@ def labelled(claim: ResourceClaim) -> ResourceClaim:
     return copy
 
 
-FREE, ALLOCATED = claim(exactly("r"), name="other"), having(result("d0"), name="other")
+FREE, ALLOCATED = claim(exactly("r"), name="other"), allocated_claim(result("d0"), name="other")
 
 
 @pytest.mark.parametrize(
@@ -62,19 +62,23 @@ FREE, ALLOCATED = claim(exactly("r"), name="other"), having(result("d0"), name="
         (ActionType.DELETE, FREE, None, ("own",), False),
     ],
 )
-def test_claims(action: ActionType, old: Any, new: Any, claims: tuple[str, ...], expected: bool) -> None:
-    assert wakes(action, old, new, *claims) is expected
+def test_claim_events_that_requeue_a_pod(
+    action: ActionType, old: Any, new: Any, claims: tuple[str, ...], expected: bool
+) -> None:
+    assert requeues(action, old, new, *claims) is expected
 
 
-def test_what_an_attempt_left_behind_is_gone() -> None:
-    left = claim(exactly("r"), name="left")
-    left.metadata.annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
-    left.metadata.ownerReferences = [OwnerReference(apiVersion="v1", kind="Pod", name="p", uid="p", controller=True)]
-    assert wakes(ActionType.DELETE, left, None)
+def test_deletion_of_a_leftover_claim_requeues_the_pod() -> None:
+    leftover = claim(exactly("r"), name="left")
+    leftover.metadata.annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    leftover.metadata.ownerReferences = [
+        OwnerReference(apiVersion="v1", kind="Pod", name="p", uid="p", controller=True)
+    ]
+    assert requeues(ActionType.DELETE, leftover, None)
 
 
 @pytest.mark.parametrize("resource", [EventResource.RESOURCE_SLICE, EventResource.DEVICE_CLASS])
 @pytest.mark.parametrize("action", [ActionType.ADD, ActionType.UPDATE])
-def test_slices_and_classes_wake_all(resource: EventResource, action: ActionType) -> None:
+def test_slice_and_class_events_requeue_all_pods(resource: EventResource, action: ActionType) -> None:
     hints = dict(plugin_of(Simulation(), "DynamicResources").events_to_register())
     assert hints[ClusterEvent(resource, action)] is None

@@ -21,7 +21,7 @@ from sampan.api.types.core_v1 import (
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.scheduler.config import ProfileConfig
 from tests.scheduler.plugins.selector_oracle import term_matches
-from tests.scheduler.random_clusters import HOSTNAME, ZONE, Refusals, Situation, few, refusals, scores, situations
+from tests.scheduler.random_clusters import HOSTNAME, ZONE, Rejections, Situation, few, rejections, scores, situations
 
 AFFINITY = (("node(s) didn't match pod affinity rules",), True)
 ANTI = (("node(s) didn't match pod anti-affinity rules",), False)
@@ -46,12 +46,12 @@ def same_domain(first: Node, other: Node, key: str) -> bool:
     return key in first.metadata.labels and first.metadata.labels[key] == other.metadata.labels.get(key)
 
 
-def judged(situation: Situation, node: Node) -> Any:
+def expected_rejection(situation: Situation, node: Node) -> Any:
     pod, spaces = situation.pod, situation.namespaces
     near = required(pod, "podAffinity")
     fitting = [
         (other, home)
-        for other, home in situation.there
+        for other, home in situation.placed_pods
         if near and all(term_matches(term, pod, other, spaces) for term in near)
     ]
     if any(term.topologyKey not in node.metadata.labels for term in near):
@@ -63,10 +63,10 @@ def judged(situation: Situation, node: Node) -> Any:
     for term in required(pod, "podAntiAffinity"):
         if any(
             term_matches(term, pod, other, spaces) and same_domain(node, home, term.topologyKey)
-            for other, home in situation.there
+            for other, home in situation.placed_pods
         ):
             return ANTI
-    for other, home in situation.there:
+    for other, home in situation.placed_pods:
         for term in required(other, "podAntiAffinity"):
             if term_matches(term, other, pod, spaces) and same_domain(node, home, term.topologyKey):
                 return EXISTING
@@ -83,7 +83,7 @@ near_terms = st.builds(
 
 @st.composite
 def dense(draw: Any) -> Situation:
-    """Few sorts of pods on labelled nodes, so that terms are about somebody; sometimes about the pod alone."""
+    """Few kinds of pods on labelled nodes, so that terms often match a pod, and sometimes only the new pod."""
 
     def pod(name: str, node: str, near: int, away: int) -> Pod:
         affinity = Affinity(
@@ -117,17 +117,17 @@ many = hypothesis.settings(max_examples=100, deadline=None)
 @many
 @given(st.one_of(dense(), dense(), dense(), dense(), situations()))
 def test_required_terms(situation: Situation) -> None:
-    expected: Refusals = {}
+    expected: Rejections = {}
     for node in situation.nodes:
-        if (rejection := judged(situation, node)) is not None:
+        if (rejection := expected_rejection(situation, node)) is not None:
             expected[node.metadata.name] = rejection
-    assert refusals(situation.simulation(), "InterPodAffinity", situation.pod) == expected
+    assert rejections(situation.simulation(), "InterPodAffinity", situation.pod) == expected
 
 
 def raw_score(situation: Situation, node: Node, *, hard: int, ignores: bool) -> int:
     pod, spaces, total = situation.pod, situation.namespaces, 0
     own = [*preferred(pod, "podAffinity"), *preferred(pod, "podAntiAffinity")]
-    for other, home in situation.there:
+    for other, home in situation.placed_pods:
         weights = [
             (weighted.podAffinityTerm, weighted.weight, pod, other) for weighted in preferred(pod, "podAffinity")
         ]
@@ -173,15 +173,17 @@ def test_preferred_terms(hard: int, ignores: bool) -> None:
 
 @many
 @given(st.one_of(dense(), dense(), dense(), dense(), situations()), st.data())
-def test_a_namespace_that_changes_its_labels(situation: Situation, data: st.DataObject) -> None:
+def test_changed_namespace_labels_are_followed(situation: Situation, data: st.DataObject) -> None:
     simulation = situation.simulation()
-    refusals(simulation, "InterPodAffinity", situation.pod)
-    which: str = data.draw(st.sampled_from("xy"))
-    situation.namespaces[which] = {"team": data.draw(st.sampled_from(["one", "two"]))}
-    simulation.table.counts.set_namespace(which, situation.namespaces[which])
+    rejections(simulation, "InterPodAffinity", situation.pod)
+    namespace: str = data.draw(st.sampled_from("xy"))
+    situation.namespaces[namespace] = {"team": data.draw(st.sampled_from(["one", "two"]))}
+    simulation.table.counts.set_namespace(namespace, situation.namespaces[namespace])
     fresh = situation.simulation()
     names = [node.metadata.name for node in situation.nodes]
-    assert refusals(simulation, "InterPodAffinity", situation.pod) == refusals(fresh, "InterPodAffinity", situation.pod)
+    assert rejections(simulation, "InterPodAffinity", situation.pod) == rejections(
+        fresh, "InterPodAffinity", situation.pod
+    )
     zero = dict.fromkeys(names, 0)
     assert (scores(simulation, "InterPodAffinity", situation.pod, names) or zero) == (
         scores(fresh, "InterPodAffinity", situation.pod, names) or zero

@@ -5,17 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Taint
-from tests.scheduler.plugins.selector_oracle import let_in, node_term
-from tests.scheduler.random_clusters import Situation, few, refusals, scores, situations, some_nodes
+from tests.scheduler.plugins.selector_oracle import matches_required_affinity, node_term
+from tests.scheduler.random_clusters import Situation, few, rejections, scores, situations, some_nodes
 
 
 @few
 @given(situations(most_pods=0))
 def test_required_node_affinity(situation: Situation) -> None:
     pod = situation.pod
-    actual = refusals(situation.simulation(), "NodeAffinity", pod)
-    refused = {node.metadata.name for node in situation.nodes if not let_in(node, pod)}
-    assert actual.keys() == refused
+    actual = rejections(situation.simulation(), "NodeAffinity", pod)
+    rejected = {node.metadata.name for node in situation.nodes if not matches_required_affinity(node, pod)}
+    assert actual.keys() == rejected
     allowed = (("node(s) didn't match Pod's node affinity/selector",), ("pod affinity terms conflict",))
     assert all(is_final and reasons in allowed for reasons, is_final in actual.values())
 
@@ -39,7 +39,7 @@ def test_preferred_node_affinity(situation: Situation, data: st.DataObject) -> N
 @given(situations(most_pods=2), st.data())
 def test_a_changed_node_is_filtered_again(situation: Situation, data: st.DataObject) -> None:
     simulation = situation.simulation()
-    before = {name: refusals(simulation, name, situation.pod) for name in ("TaintToleration", "NodeAffinity")}
+    before = {name: rejections(simulation, name, situation.pod) for name in ("TaintToleration", "NodeAffinity")}
     changed = data.draw(st.sampled_from(situation.nodes))
     other = msgspec.structs.replace(
         changed,
@@ -50,4 +50,4 @@ def test_a_changed_node_is_filtered_again(situation: Situation, data: st.DataObj
     situation.nodes = [other if node is changed else node for node in situation.nodes]
     fresh = situation.simulation()
     for name in before:
-        assert refusals(simulation, name, situation.pod) == refusals(fresh, name, situation.pod)
+        assert rejections(simulation, name, situation.pod) == rejections(fresh, name, situation.pod)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import ContainerRestartRule
-from tests.scheduler.random_clusters import Situation, few, refusals, situations
+from tests.scheduler.random_clusters import Situation, few, rejections, situations
 
 FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "SomethingElse")
 
@@ -29,4 +29,4 @@ def test_nodes_must_declare_the_features_that_a_pod_needs(
         for node in situation.nodes
         if needed - set(node.status.declaredFeatures)
     }
-    assert refusals(situation.simulation(), "NodeDeclaredFeatures", pod) == expected
+    assert rejections(situation.simulation(), "NodeDeclaredFeatures", pod) == expected

@@ -4,19 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scheduler.plugins.policy_profile import LABELS, PLUGIN, simulate
-from tests.scheduler.random_clusters import Situation, few, refusals, scores, situations
+from tests.scheduler.random_clusters import Situation, few, rejections, scores, situations
 
 
 @few
 @given(situations(most_pods=0), st.lists(st.sampled_from([*LABELS, "gone"]), unique=True), st.booleans())
 def test_labels_must_be_present_or_absent(situation: Situation, labels: list[str], presence: bool) -> None:
-    refused = {
+    rejected = {
         node.metadata.name: (("node(s) didn't have the requested labels",), True)
         for node in situation.nodes
         if any((label in node.metadata.labels) != presence for label in labels)
     }
     simulation = simulate(situation, [], "NodeLabel", labels=labels, presence=presence)
-    assert refusals(simulation, PLUGIN, situation.pod) == refused
+    assert rejections(simulation, PLUGIN, situation.pod) == rejected
 
 
 @few

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scheduler.random_clusters import Situation, few, refusals, situations
+from tests.scheduler.random_clusters import Situation, few, rejections, situations
 
 
 @few
@@ -15,4 +15,4 @@ def test_only_the_named_node_passes(situation: Situation, name: str) -> None:
         for node in situation.nodes
         if name and node.metadata.name != name
     }
-    assert refusals(situation.simulation(), "NodeName", situation.pod) == expected
+    assert rejections(situation.simulation(), "NodeName", situation.pod) == expected

@@ -5,13 +5,13 @@ from typing import Any
 from hypothesis import given
 
 from sampan.api.types.core_v1 import Pod
-from tests.scheduler.random_clusters import Situation, few, refusals, situations
+from tests.scheduler.random_clusters import Situation, few, rejections, situations
 
 
 @few
 @given(situations())
 def test_host_ports_in_use_reject_a_node(situation: Situation) -> None:
-    def counted_requests(pod: Pod) -> list[Any]:
+    def host_ports(pod: Pod) -> list[Any]:
         return [
             (port.hostIP or "0.0.0.0", port.protocol, port.hostPort)
             for container in pod.spec.containers or ()
@@ -26,10 +26,10 @@ def test_host_ports_in_use_reject_a_node(situation: Situation) -> None:
         node.metadata.name: (("node(s) didn't have free ports for the requested pod ports",), False)
         for node in situation.nodes
         if any(
-            clash(mine, theirs)
-            for mine in counted_requests(situation.pod)
+            clash(requested, used)
+            for requested in host_ports(situation.pod)
             for pod in situation.on(node)
-            for theirs in counted_requests(pod)
+            for used in host_ports(pod)
         )
     }
-    assert refusals(situation.simulation(), "NodePorts", situation.pod) == expected
+    assert rejections(situation.simulation(), "NodePorts", situation.pod) == expected

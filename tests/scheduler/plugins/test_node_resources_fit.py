@@ -12,7 +12,7 @@ from sampan.scheduler.config import ProfileConfig
 from sampan.scheduler.config.plugin_args import ArgumentError
 from sampan.scheduler.simulation import Simulation
 from tests.scheduler.plugins.resource_oracle import amount, requested_amount, used
-from tests.scheduler.random_clusters import GPU, Situation, few, refusals, scores, situations
+from tests.scheduler.random_clusters import GPU, Situation, few, rejections, scores, situations
 
 SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 50, "score": 10}, {"utilization": 100, "score": 3}]
 RESOURCES = [{"name": "cpu", "weight": 2}, {"name": "memory", "weight": 1}, {"name": GPU, "weight": 3}]
@@ -34,7 +34,7 @@ def test_nodes_without_enough_resources_are_rejected(situation: Situation) -> No
                 is_final = is_final or need > there.get(name, 0)
         if reasons:
             expected[node.metadata.name] = (tuple(reasons), is_final)
-    assert refusals(situation.simulation(), "NodeResourcesFit", pod) == expected
+    assert rejections(situation.simulation(), "NodeResourcesFit", pod) == expected
 
 
 ASSUMED = {"cpu": "100m", "memory": "200Mi"}
@@ -115,7 +115,7 @@ def test_ignored_resource_groups_are_not_checked() -> None:
     @few
     @given(situations())
     def check(situation: Situation) -> None:
-        actual = refusals(situation.simulation(profile), "NodeResourcesFit", situation.pod)
+        actual = rejections(situation.simulation(profile), "NodeResourcesFit", situation.pod)
         assert all(f"Insufficient {GPU}" not in reasons for reasons, _ in actual.values())
 
     check()

@@ -4,7 +4,7 @@ from hypothesis import given
 
 from sampan.api.types.core_v1 import Taint
 from tests.scheduler.plugins.selector_oracle import tolerated
-from tests.scheduler.random_clusters import Situation, few, refusals, situations
+from tests.scheduler.random_clusters import Situation, few, rejections, situations
 
 CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
@@ -18,4 +18,4 @@ def test_cordoned_nodes_need_a_toleration(situation: Situation) -> None:
         for node in situation.nodes
         if node.spec.unschedulable and not tolerated(CORDON, pod.spec.tolerations)
     }
-    assert refusals(situation.simulation(), "NodeUnschedulable", pod) == expected
+    assert rejections(situation.simulation(), "NodeUnschedulable", pod) == expected

@@ -7,8 +7,8 @@ from sampan.api.types.core_v1 import Pod
 from sampan.api.types.storage_v1 import VolumeAttachment
 from sampan.machinery.object_key import key_of
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.plugins.random_storage import Storage, many, stored
-from tests.scheduler.random_clusters import Refusals, Situation, refusals
+from tests.scheduler.plugins.random_storage import Storage, many, storage_clusters
+from tests.scheduler.random_clusters import Rejections, Situation, rejections
 
 
 def handle_of(storage: Storage, name: str) -> str | None:
@@ -26,12 +26,12 @@ def handles(storage: Storage, pod: Pod) -> set[str]:
 
 
 @many
-@given(stored(), st.data())
+@given(storage_clusters(), st.data())
 def test_nodes_whose_attachment_limit_is_reached_are_rejected(
     drawn: tuple[Situation, Storage, Simulation], data: st.DataObject
 ) -> None:
     situation, storage, simulation = drawn
-    refusals(simulation, "NodeVolumeLimits", situation.pod)
+    rejections(simulation, "NodeVolumeLimits", situation.pod)
     one_goes: bool = data.draw(st.booleans())
     if situation.pods and one_goes:
         gone = situation.pods.pop()
@@ -40,7 +40,7 @@ def test_nodes_whose_attachment_limit_is_reached_are_rejected(
     if storage.attachments and one_is_detached:
         detached = storage.attachments.pop()
         simulation.handle.informers.of(VolumeAttachment)._remove(key_of(detached))
-    expected: Refusals = {}
+    expected: Rejections = {}
     for node in situation.nodes:
         name = node.metadata.name
         own_nodes = [csi_node for csi_node in storage.nodes if csi_node.metadata.name == name]
@@ -55,4 +55,4 @@ def test_nodes_whose_attachment_limit_is_reached_are_rejected(
                 there.add(volume.spec.csi.volumeHandle)
         if more and len(there) + len(more) > limits[0].count:
             expected[name] = (("node(s) exceed max volume count",), False)
-    assert refusals(simulation, "NodeVolumeLimits", situation.pod) == expected
+    assert rejections(simulation, "NodeVolumeLimits", situation.pod) == expected

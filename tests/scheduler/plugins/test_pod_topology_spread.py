@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sampan.api.types.core_v1 import Container, Node, NodeSpec, Pod, PodSpec, Taint, TopologySpreadConstraint
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.scheduler.config import ProfileConfig
-from tests.scheduler.plugins.selector_oracle import have_untolerated_taints, is_empty, let_in, selects
-from tests.scheduler.random_clusters import HOSTNAME, ZONE, Refusals, Situation, few, refusals, scores, situations
+from tests.scheduler.plugins.selector_oracle import has_untolerated_taints, is_empty, matches_required_affinity, selects
+from tests.scheduler.random_clusters import HOSTNAME, ZONE, Rejections, Situation, few, rejections, scores, situations
 
 REASON = "node(s) didn't match pod topology spread constraints"
 
@@ -38,10 +38,10 @@ def counted(constraint: Any, pod: Pod, others: list[Pod]) -> int:
 
 
 def counts(constraint: Any, pod: Pod, node: Node) -> bool:
-    """Whether the node is one that the constraint looks at."""
-    if constraint.nodeAffinityPolicy != "Ignore" and not let_in(node, pod):
+    """Whether the constraint considers the node."""
+    if constraint.nodeAffinityPolicy != "Ignore" and not matches_required_affinity(node, pod):
         return False
-    return not (constraint.nodeTaintsPolicy == "Honor" and have_untolerated_taints(node, pod))
+    return not (constraint.nodeTaintsPolicy == "Honor" and has_untolerated_taints(node, pod))
 
 
 def has_all(node: Node, constraints: list[Any]) -> bool:
@@ -58,7 +58,7 @@ def domains(situation: Situation, constraint: Any, constraints: list[Any]) -> di
 
 
 def crowded(situation: Situation) -> Situation:
-    """Every pod counts, and most nodes: skews arise."""
+    """Make all pods and most nodes count, so that skews arise."""
     situation.pod.metadata.namespace, situation.pod.metadata.labels = "x", {"app": "a"}
     for number, node in enumerate(situation.nodes):
         node.metadata.labels |= {ZONE: "ab"[number % 2], HOSTNAME: node.metadata.name}
@@ -86,19 +86,19 @@ def dense(draw: Any) -> Situation:
         taints = [Taint(key="k", value="", effect="NoSchedule")] if tainted else []
         nodes.append(Node(metadata=ObjectMeta(name=f"n{at}", labels=labels), spec=NodeSpec(taints=taints)))
 
-    def pod(name: str, node: str, going: bool) -> Pod:
+    def pod(name: str, node: str, is_deleted: bool) -> Pod:
         meta = ObjectMeta(
             name=name,
             namespace=draw(st.sampled_from("xxxxxy")) if node else "x",
             uid=name,
             labels={"app": draw(st.sampled_from("aaaaab")), "tier": draw(st.sampled_from(["front", "back"]))},
-            deletionTimestamp="2026-01-01T00:00:00Z" if going else None,
+            deletionTimestamp="2026-01-01T00:00:00Z" if is_deleted else None,
         )
         return Pod(metadata=meta, spec=PodSpec(nodeName=node, containers=[Container(name="c")]))
 
     homes = st.sampled_from([node.metadata.name for node in nodes])
-    going = st.sampled_from([False, False, False, True])
-    there = [pod(f"p{at}", draw(homes), draw(going)) for at in range(draw(st.integers(2, 9)))]
+    is_deleted = st.sampled_from([False, False, False, True])
+    there = [pod(f"p{at}", draw(homes), draw(is_deleted)) for at in range(draw(st.integers(2, 9)))]
     new = pod("new", "", False)
     new.spec.nodeSelector = draw(st.sampled_from([{}, {"disk": "ssd"}]))
     new.spec.topologySpreadConstraints = [
@@ -129,7 +129,7 @@ def test_hard_constraints(situation: Situation) -> None:
         for constraint in pod.spec.topologySpreadConstraints
         if constraint.whenUnsatisfiable == "DoNotSchedule"
     ]
-    expected: Refusals = {}
+    expected: Rejections = {}
     for node in situation.nodes:
         for constraint in hard:
             value = node.metadata.labels.get(constraint.topologyKey)
@@ -141,7 +141,7 @@ def test_hard_constraints(situation: Situation) -> None:
             if by_domain.get(value, 0) + chosen(constraint, pod, pod) - least > constraint.maxSkew:
                 expected[node.metadata.name] = ((REASON,), False)
                 break
-    assert refusals(situation.simulation(), "PodTopologySpread", pod) == expected
+    assert rejections(situation.simulation(), "PodTopologySpread", pod) == expected
 
 
 @many
@@ -159,7 +159,7 @@ def test_soft_constraints(situation: Situation, data: st.DataObject) -> None:
 
 
 def raw_scores(situation: Situation, soft: list[Any], among: list[Node]) -> dict[str, int | None]:
-    """None for nodes without all the labels."""
+    """Scores before normalization; None for nodes without all topology labels."""
     able = [node for node in among if has_all(node, soft)]
     totals: dict[str, int | None] = {node.metadata.name: None for node in among}
     for node in able:
@@ -184,8 +184,8 @@ def normalized(raw: dict[str, int | None]) -> dict[str, int]:
     }
 
 
-def test_default_constraints_of_a_list() -> None:
-    """They need a selector: of pods that no service and no controller selects they ask nothing."""
+def test_default_constraints_ignore_pods_without_service_or_controller() -> None:
+    """Default constraints need a selector, which a pod without service and controller does not have."""
     constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
     args = {"PodTopologySpread": {"defaultingType": "List", "defaultConstraints": [constraint]}}
 
@@ -193,6 +193,6 @@ def test_default_constraints_of_a_list() -> None:
     @given(situations())
     def check(situation: Situation) -> None:
         situation.pod.spec.topologySpreadConstraints = []
-        assert refusals(situation.simulation(ProfileConfig(args=args)), "PodTopologySpread", situation.pod) == {}
+        assert rejections(situation.simulation(ProfileConfig(args=args)), "PodTopologySpread", situation.pod) == {}
 
     check()

@@ -15,7 +15,7 @@ from tests.scheduler.plugins.policy_profile import (
     services,
     simulate,
 )
-from tests.scheduler.random_clusters import Situation, few, labels, refusals, scores, situations
+from tests.scheduler.random_clusters import Situation, few, labels, rejections, scores, situations
 
 
 @few
@@ -29,13 +29,13 @@ def test_pods_of_a_service_stay_together(situation: Situation, services_: list[S
         if others:
             there = others[0][1].metadata.labels
             expected = {label: there[label] for label in LABELS if label in there} | expected
-    refused = {
+    rejected = {
         node.metadata.name: (("node(s) didn't match service affinity",), False)
         for node in situation.nodes
         if any(node.metadata.labels.get(label) != value for label, value in expected.items())
     }
     simulation = simulate(situation, services_, "ServiceAffinity", labels=LABELS)
-    assert refusals(simulation, PLUGIN, pod) == refused
+    assert rejections(simulation, PLUGIN, pod) == rejected
 
 
 @few

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Node
-from tests.scheduler.plugins.selector_oracle import have_untolerated_taints, tolerated
-from tests.scheduler.random_clusters import Situation, few, refusals, scores, situations, some_nodes
+from tests.scheduler.plugins.selector_oracle import has_untolerated_taints, tolerated
+from tests.scheduler.random_clusters import Situation, few, rejections, scores, situations, some_nodes
 
 
 @few
@@ -14,9 +14,9 @@ def test_untolerated_taints_reject_a_node(situation: Situation) -> None:
     expected = {
         node.metadata.name: (("node(s) had untolerated taint(s)",), True)
         for node in situation.nodes
-        if have_untolerated_taints(node, situation.pod)
+        if has_untolerated_taints(node, situation.pod)
     }
-    assert refusals(situation.simulation(), "TaintToleration", situation.pod) == expected
+    assert rejections(situation.simulation(), "TaintToleration", situation.pod) == expected
 
 
 @few

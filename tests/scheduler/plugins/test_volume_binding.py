@@ -29,12 +29,12 @@ from tests.scheduler.plugins.random_storage import (
     NO_PROVISIONER,
     SELECTED,
     Storage,
-    made_pod,
+    claim_volumes,
+    make_pod,
     many,
-    stored,
-    using,
+    storage_clusters,
 )
-from tests.scheduler.random_clusters import Refusals, Situation, fill_informers, refusals
+from tests.scheduler.random_clusters import Rejections, Situation, fill_informers, rejections
 
 
 def amount(text: str | None) -> int:
@@ -58,7 +58,7 @@ def requested_bytes(claim: PersistentVolumeClaim) -> int:
 
 
 def best_volume(storage: Storage, claim: PersistentVolumeClaim, labels: dict[str, str], in_use: set[str]) -> Any:
-    """The one that names the claim, or the smallest that suits on such a node."""
+    """The volume that names the claim, or the smallest one that fits on a node with these labels."""
     best: PersistentVolume | None = None
     listed = [
         candidate for candidate in storage.volumes if candidate.spec.storageClassName == claim.spec.storageClassName
@@ -142,7 +142,7 @@ def binding_reasons(storage: Storage, pod: Pod, name: str, labels: dict[str, str
 
 
 def pod_rejection(storage: Storage, pod: Pod) -> str:
-    """Why no node at all will do."""
+    """The reason for which all nodes are rejected, or an empty text."""
     own = [storage.claim(volume.persistentVolumeClaim.claimName) for volume in pod.spec.volumes]  # type: ignore[union-attr]
     for claim in own:
         assert claim is not None
@@ -158,10 +158,10 @@ def pod_rejection(storage: Storage, pod: Pod) -> str:
 
 
 @many
-@given(stored())
+@given(storage_clusters())
 def test_nodes_without_a_suitable_volume_are_rejected(drawn: tuple[Situation, Storage, Simulation]) -> None:
     situation, storage, simulation = drawn
-    expected: Refusals = {}
+    expected: Rejections = {}
     whole = pod_rejection(storage, situation.pod)
     for node in situation.nodes:
         reasons = (
@@ -169,17 +169,17 @@ def test_nodes_without_a_suitable_volume_are_rejected(drawn: tuple[Situation, St
         )
         if reasons:
             expected[node.metadata.name] = (tuple(reasons), True)
-    assert refusals(simulation, "VolumeBinding", situation.pod) == expected
+    assert rejections(simulation, "VolumeBinding", situation.pod) == expected
 
 
 @pytest.mark.parametrize(
     ("claim", "reasons"),
     [
         pytest.param(
-            None, 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-data"', id="not yet"
+            None, 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-data"', id="no claim"
         ),
-        pytest.param("other", "PVC x/p-data was not created for pod x/p (pod is not owner)", id="another's"),
-        pytest.param("uid-p", "pod has unbound immediate PersistentVolumeClaims", id="its own"),
+        pytest.param("other", "PVC x/p-data was not created for pod x/p (pod is not owner)", id="claim of another pod"),
+        pytest.param("uid-p", "pod has unbound immediate PersistentVolumeClaims", id="claim of the pod"),
     ],
 )
 def test_the_claim_of_an_ephemeral_volume_must_belong_to_the_pod(claim: str | None, reasons: str) -> None:
@@ -197,7 +197,7 @@ def test_the_claim_of_an_ephemeral_volume_must_belong_to_the_pod(claim: str | No
 
 def test_a_missing_claim_rejects_the_pod() -> None:
     simulation = Simulation()
-    spec = PodSpec(containers=[Container(name="c")], volumes=using("gone"))
+    spec = PodSpec(containers=[Container(name="c")], volumes=claim_volumes("gone"))
     diagnosis = simulation.select_node(Pod(metadata=ObjectMeta(name="p", namespace="x"), spec=spec)).diagnosis
     assert diagnosis is not None
     assert diagnosis.pre_filter == 'persistentvolumeclaim "gone" not found'
@@ -224,6 +224,8 @@ def test_two_claims_do_not_share_a_volume() -> None:
             for name in ("one", "two")
         ),
     )
-    assert refusals(simulation, "VolumeBinding", made_pod("p", "", using("one"))) == {}
+    assert rejections(simulation, "VolumeBinding", make_pod("p", "", claim_volumes("one"))) == {}
     reasons = ("node(s) didn't find available persistent volumes to bind",)
-    assert refusals(simulation, "VolumeBinding", made_pod("p", "", using("one", "two"))) == {"n": (reasons, True)}
+    assert rejections(simulation, "VolumeBinding", make_pod("p", "", claim_volumes("one", "two"))) == {
+        "n": (reasons, True)
+    }

@@ -12,8 +12,8 @@ from sampan.api.types.core_v1 import (
     Volume,
 )
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.plugins.random_storage import Storage, many, stored
-from tests.scheduler.random_clusters import Refusals, Situation, refusals
+from tests.scheduler.plugins.random_storage import Storage, many, storage_clusters
+from tests.scheduler.random_clusters import Rejections, Situation, rejections
 
 disks = st.one_of(
     st.builds(GCEPersistentDiskVolumeSource, pdName=st.sampled_from(["d", "e"]), readOnly=st.booleans()).map(
@@ -53,7 +53,7 @@ def same_disk(first: Volume, other: Volume) -> bool:
 
 
 @many
-@given(stored(), st.data())
+@given(storage_clusters(), st.data())
 def test_disks_and_claims_in_use_reject_a_node(
     drawn: tuple[Situation, Storage, Simulation], data: st.DataObject
 ) -> None:
@@ -63,7 +63,7 @@ def test_disks_and_claims_in_use_reject_a_node(
     simulation = situation.simulation()
     storage.put_into(simulation)
 
-    def alone(pod: Pod) -> set[str]:
+    def exclusive_claims(pod: Pod) -> set[str]:
         names = {volume.persistentVolumeClaim.claimName for volume in pod.spec.volumes if volume.persistentVolumeClaim}
         return {
             claim.metadata.name
@@ -71,18 +71,18 @@ def test_disks_and_claims_in_use_reject_a_node(
             if claim.metadata.name in names and "ReadWriteOncePod" in claim.spec.accessModes
         }
 
-    is_taken = any(alone(situation.pod) & alone(pod) for pod, _ in situation.there)
-    expected: Refusals = {}
+    is_taken = any(exclusive_claims(situation.pod) & exclusive_claims(pod) for pod, _ in situation.placed_pods)
+    expected: Rejections = {}
     for node in situation.nodes:
         clashing = any(
-            same_disk(mine, theirs)
+            same_disk(volume, other)
             for pod in situation.on(node)
-            for mine in situation.pod.spec.volumes
-            for theirs in pod.spec.volumes
+            for volume in situation.pod.spec.volumes
+            for other in pod.spec.volumes
         )
         if clashing:
             expected[node.metadata.name] = (("node(s) had no available disk",), False)
         elif is_taken:
-            why = "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
-            expected[node.metadata.name] = ((f"node(s) unavailable due to {why}",), False)
-    assert refusals(simulation, "VolumeRestrictions", situation.pod) == expected
+            reason = "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+            expected[node.metadata.name] = ((f"node(s) unavailable due to {reason}",), False)
+    assert rejections(simulation, "VolumeRestrictions", situation.pod) == expected

@@ -3,12 +3,12 @@
 from hypothesis import given
 
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.plugins.random_storage import OLD_ZONE, REGION, Storage, many, stored
-from tests.scheduler.random_clusters import ZONE, Refusals, Situation, refusals
+from tests.scheduler.plugins.random_storage import OLD_ZONE, REGION, Storage, many, storage_clusters
+from tests.scheduler.random_clusters import ZONE, Rejections, Situation, rejections
 
 
 @many
-@given(stored())
+@given(storage_clusters())
 def test_nodes_outside_the_zones_of_a_volume_are_rejected(drawn: tuple[Situation, Storage, Simulation]) -> None:
     situation, storage, simulation = drawn
     whole, places = "", []
@@ -29,7 +29,7 @@ def test_nodes_outside_the_zones_of_a_volume_are_rejected(drawn: tuple[Situation
             for key in (OLD_ZONE, ZONE, REGION)
             if key in volume_.metadata.labels
         ]
-    expected: Refusals = {}
+    expected: Rejections = {}
     for node in situation.nodes:
         labels = node.metadata.labels
         says = any(key in labels for key in (OLD_ZONE, ZONE, REGION))
@@ -40,4 +40,4 @@ def test_nodes_outside_the_zones_of_a_volume_are_rejected(drawn: tuple[Situation
             expected[node.metadata.name] = ((whole,), True)
         elif says and far:
             expected[node.metadata.name] = (("node(s) had no available volume zone",), True)
-    assert refusals(simulation, "VolumeZone", situation.pod) == expected
+    assert rejections(simulation, "VolumeZone", situation.pod) == expected

@@ -54,8 +54,8 @@ def pod(name: str, *claims: str, node: str = "") -> Pod:
 
 
 @asynccontextmanager
-async def whole(*nodes: str) -> AsyncIterator[Cluster]:
-    """Scheduler, binder and nodes."""
+async def volume_cluster(*nodes: str) -> AsyncIterator[Cluster]:
+    """A cluster with scheduler, volume binder and hollow nodes."""
     async with (
         cluster() as cluster_,
         cluster_.running("persistentvolume-binder-controller", "node-lifecycle-controller"),
@@ -68,8 +68,8 @@ async def whole(*nodes: str) -> AsyncIterator[Cluster]:
         yield cluster_
 
 
-async def test_a_volume_is_made_where_its_first_consumer_goes() -> None:
-    async with whole("a", "b", "c") as cluster:
+async def test_volume_is_provisioned_on_the_node_of_its_first_consumer() -> None:
+    async with volume_cluster("a", "b", "c") as cluster:
         client = cluster.client
         await client.of(StorageClass).create(storage_class("local", "sampan.local/path"))
         await client.of(PersistentVolumeClaim).create(claim("data", "local"))
@@ -87,7 +87,7 @@ async def test_a_volume_is_made_where_its_first_consumer_goes() -> None:
         assert required is not None
         assert required.nodeSelectorTerms
         assert required.nodeSelectorTerms[0].matchExpressions[0].values == ["b"]
-        # a second pod has to go where the volume is
+        # a second pod must run where the volume is
         await client.of(Pod).create(pod("q", "data"))
         await cluster.clock.advance(5)
         assert (await client.of(Pod).get("q", "default")).spec.nodeName == "b"
@@ -113,8 +113,8 @@ def static(name: str, node: str, size: str) -> PersistentVolume:
     return json.read(json.encode(value), PersistentVolume)
 
 
-async def test_local_disks_are_bound_on_the_node_that_has_them() -> None:
-    async with whole("a", "b") as cluster:
+async def test_local_volumes_are_bound_on_their_node() -> None:
+    async with volume_cluster("a", "b") as cluster:
         client = cluster.client
         await client.of(StorageClass).create(storage_class("disks", "kubernetes.io/no-provisioner"))
         for name, node, size in (("small-a", "a", "1Gi"), ("large-a", "a", "9Gi"), ("small-b", "b", "1Gi")):
@@ -151,9 +151,8 @@ async def _create_claims(waiting: Running) -> None:
     await waiting.settle()
 
 
-async def test_a_volume_that_is_never_made() -> None:
-    """After the time to bind is over the pod waits again, and may take another node."""
-
+async def test_pod_is_rescheduled_when_its_volume_is_not_provisioned_in_time() -> None:
+    """After the bind timeout the pod is queued again, and may be placed on another node."""
     args = {"VolumeBinding": {"bindTimeoutSeconds": 30}}
     config = SchedulerConfig(profiles=(ProfileConfig(args=args),))
     async with running(config) as waiting:
@@ -162,11 +161,11 @@ async def test_a_volume_that_is_never_made() -> None:
         claim = await client.of(PersistentVolumeClaim).get("data", "default")
         assert claim.metadata.annotations[SELECTED] == "a"
         row = waiting.scheduler.table.rows["a"]
-        assert waiting.scheduler.table.pods[row], "room is kept for it meanwhile"
+        assert waiting.scheduler.table.pods[row], "the resources of the node stay reserved"
         await waiting.cluster.clock.advance(31)
         notes = [event.note for event in await waiting.events("FailedScheduling")]
         assert any("binding volumes: context deadline exceeded" in note for note in notes), notes
-        # the provisioner gives up: the scheduler is free to choose
+        # the provisioner gives up, and the scheduler may choose another node
         await waiting.node("b")
         await client.of(Node).patch("a", {"spec": {"unschedulable": True}})
         await client.of(PersistentVolumeClaim).patch("data", {"metadata": {"annotations": {SELECTED: None}}}, "default")

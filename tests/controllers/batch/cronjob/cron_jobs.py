@@ -1,4 +1,4 @@
-"""Cron jobs for tests, made from what matters in them."""
+"""Builders of cron jobs and their jobs."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.api.values.times import format_time
 
 START = 1_767_225_600.0
-"""2026-01-01T00:00:00Z, a Thursday: when virtual clocks begin."""
+"""2026-01-01T00:00:00Z, a Thursday: when virtual clocks start."""
 
 
 def cron(schedule: str = "*/10 * * * *", *, status: dict[str, Any] | None = None, **spec: Any) -> CronJob:
@@ -26,7 +26,7 @@ def cron(schedule: str = "*/10 * * * *", *, status: dict[str, Any] | None = None
     return codec.from_value(value, CronJob)
 
 
-def ended(name: str, started: float | None, kind: str = "Complete") -> Job:
+def finished_job(name: str, started: float | None, kind: str = "Complete") -> Job:
     conditions = [{"type": kind, "status": "True"}] if kind else []
     status: dict[str, Any] = {"conditions": conditions}
     if started is not None:

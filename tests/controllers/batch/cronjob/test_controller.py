@@ -33,7 +33,7 @@ async def jobs(c: JobCluster) -> list[str]:
     return names_of((await c.cluster.client.of(Job).list(IN_DEFAULT)).items)
 
 
-async def test_jobs_come_at_their_times_and_are_kept_as_long_as_asked() -> None:
+async def test_jobs_are_created_on_schedule_and_deleted_beyond_the_history_limit() -> None:
     async with job_cluster(CRON, JOB) as c:
         await create(c)
         await c.pass_s(599)
@@ -55,24 +55,24 @@ async def test_jobs_come_at_their_times_and_are_kept_as_long_as_asked() -> None:
             assert ("Normal", reason, message) in events
 
 
-async def test_a_month_passes_in_seconds() -> None:
+async def test_scheduling_31_days_of_jobs_takes_less_than_20_cpu_seconds() -> None:
     async with job_cluster(CRON, JOB) as c:
         await create(c, "0 */6 * * *", successfulJobsHistoryLimit=1000)
-        began = time.process_time()
+        cpu_start = time.process_time()
         await c.pass_s(31 * 86400 + 1)
-        assert time.process_time() - began < 20
+        assert time.process_time() - cpu_start < 20
         assert len(await jobs(c)) == 4 * 31
         assert (await get(c)).status.lastScheduleTime == "2026-02-01T00:00:00Z"
 
 
-async def test_jobs_may_run_side_by_side() -> None:
+async def test_allow_policy_runs_jobs_concurrently() -> None:
     async with job_cluster(CRON) as c:
         await create(c, job=RUNNING)
         await c.pass_s(1201)
         assert [active.name for active in (await get(c)).status.active] == [name_at(600), name_at(1200)]
 
 
-async def test_a_forbidden_job_is_not_started() -> None:
+async def test_forbid_policy_skips_a_job_while_another_is_active() -> None:
     async with job_cluster(CRON) as c:
         await create(c, job=RUNNING, concurrencyPolicy="Forbid")
         await c.pass_s(1201)
@@ -80,7 +80,7 @@ async def test_a_forbidden_job_is_not_started() -> None:
         assert "JobAlreadyActive" in await c.reasons()
 
 
-async def test_a_job_is_replaced() -> None:
+async def test_replace_policy_deletes_the_active_job() -> None:
     async with job_cluster(CRON) as c:
         await create(c, job=RUNNING, concurrencyPolicy="Replace")
         await c.pass_s(1201)
@@ -88,7 +88,7 @@ async def test_a_job_is_replaced() -> None:
         assert [active.name for active in (await get(c)).status.active] == [name_at(1200)]
 
 
-async def test_nothing_is_started_while_suspended_and_only_the_last_time_after() -> None:
+async def test_resumed_cron_job_starts_only_the_last_missed_job() -> None:
     async with job_cluster(CRON, JOB) as c:
         await create(c, suspend=True)
         await c.pass_s(3700)
@@ -98,7 +98,7 @@ async def test_nothing_is_started_while_suspended_and_only_the_last_time_after()
         assert await jobs(c) == [name_at(3600)]
 
 
-async def test_another_schedule_counts_from_its_next_time_on() -> None:
+async def test_changed_schedule_starts_no_job_for_past_times() -> None:
     async with job_cluster(CRON, JOB) as c:
         await create(c, "0 0 * * *")
         await c.pass_s(90)
@@ -109,7 +109,7 @@ async def test_another_schedule_counts_from_its_next_time_on() -> None:
         assert await jobs(c) == [name_at(120)]
 
 
-async def test_a_foreign_job_is_reported_and_a_deleted_one_forgotten() -> None:
+async def test_unexpected_and_missing_jobs_are_reported() -> None:
     async with job_cluster(CRON) as c:
         await create(c, job=RUNNING)
         await c.pass_s(601)
@@ -118,8 +118,8 @@ async def test_a_foreign_job_is_reported_and_a_deleted_one_forgotten() -> None:
         job.spec.selector, job.spec.template.metadata.labels = None, {}
         await c.cluster.client.of(Job).create(job)
         await c.pass_s(0)
-        events = "Saw a job that the controller did not create or forgot: by-hand"
-        assert ("Warning", "UnexpectedJob", events) in await c.events()
+        message = "Saw a job that the controller did not create or forgot: by-hand"
+        assert ("Warning", "UnexpectedJob", message) in await c.events()
         options = Delete(propagation="Background")
         await c.cluster.client.of(Job).delete(name_at(600), "default", options=options)
         await c.pass_s(0)

@@ -6,7 +6,7 @@ import pytest
 
 from sampan.api.values.times import format_time
 from sampan.controllers.batch.cronjob.decision import SCHEDULED, decide, job_for, jobs_over_history_limits, zone_of
-from tests.controllers.batch.cronjob.cron_jobs import START, cron, ended
+from tests.controllers.batch.cronjob.cron_jobs import START, cron, finished_job
 
 RUNNING = [{"name": "tick-1", "namespace": "default", "uid": "x"}]
 
@@ -30,21 +30,21 @@ RUNNING = [{"name": "tick-1", "namespace": "default", "uid": "x"}]
         ({"schedule": "0 0 31 2 *"}, {}, 600, False, ["InvalidSchedule"]),
     ],
 )
-def test_decisions(
+def test_job_start_and_events_by_spec_and_status(
     spec: dict[str, Any], status: dict[str, Any], passed_s: int, starts: bool, reasons: list[str]
 ) -> None:
     decision = decide(cron(status=status, **spec), START + passed_s)
     assert (decision.start is not None) is starts
-    assert [events.reason for events in decision.events] == reasons
+    assert [event.reason for event in decision.events] == reasons
 
 
-def test_a_cron_job_that_is_being_deleted_starts_nothing() -> None:
-    leaving = cron()
-    leaving.metadata.deletionTimestamp = format_time(START)
-    assert decide(leaving, START + 600).start is None
+def test_deleted_cron_job_starts_no_job() -> None:
+    deleted = cron()
+    deleted.metadata.deletionTimestamp = format_time(START)
+    assert decide(deleted, START + 600).start is None
 
 
-def test_the_job_has_the_template_and_its_time() -> None:
+def test_job_has_template_labels_owner_and_scheduled_timestamp() -> None:
     spec = cron(timeZone="Asia/Tokyo")
     job = job_for(spec, START + 600, zone_of(spec))
     assert job.metadata.name == f"tick-{int(START + 600) // 60}"
@@ -54,8 +54,14 @@ def test_the_job_has_the_template_and_its_time() -> None:
     assert job_for(cron(), START + 600, zone_of(cron())).metadata.annotations[SCHEDULED] == "2026-01-01T00:10:00Z"
 
 
-def test_the_oldest_finished_jobs_go() -> None:
+def test_oldest_finished_jobs_exceed_the_history_limits() -> None:
     spec = cron(successfulJobsHistoryLimit=1, failedJobsHistoryLimit=0)
-    jobs = [ended("new", 30), ended("old", 10), ended("older", 5), ended("bad", 20, "Failed"), ended("on", 1, "")]
+    jobs = [
+        finished_job("new", 30),
+        finished_job("old", 10),
+        finished_job("older", 5),
+        finished_job("bad", 20, "Failed"),
+        finished_job("on", 1, ""),
+    ]
     assert [job.metadata.name for job in jobs_over_history_limits(spec, jobs)] == ["older", "old", "bad"]
     assert jobs_over_history_limits(cron(), jobs) == []

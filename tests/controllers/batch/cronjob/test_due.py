@@ -1,4 +1,4 @@
-"""Which time of a schedule has come."""
+"""Which scheduled time of a cron job is due."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ HOUR = 3600.0
         ("@every 7m", 30 * 60, 28 * 60, Missed.FEW),
     ],
 )
-def test_the_last_time_that_has_come(schedule: str, passed_s: float, expected: float | None, missed: Missed) -> None:
+def test_last_due_time_and_missed_times(schedule: str, passed_s: float, expected: float | None, missed: Missed) -> None:
     spec = cron(schedule)
     result = due(spec, START + passed_s, next_of(spec), within_deadline=True)
     assert result.missed is missed
@@ -34,7 +34,7 @@ def test_the_last_time_that_has_come(schedule: str, passed_s: float, expected: f
 
 
 @given(st.sampled_from(["*/7 * * * *", "0 0 * * *", "15 3 1,15 * *", "0 9-17 * * 1-5"]), st.integers(0, 40 * 86400))
-def test_it_is_what_walking_through_all_times_finds(schedule: str, passed_s: int) -> None:
+def test_due_time_matches_brute_force(schedule: str, passed_s: int) -> None:
     spec, now = cron(schedule), START + passed_s
     next_after = next_of(spec)
     expected, next_time = None, next_after(START)
@@ -42,12 +42,12 @@ def test_it_is_what_walking_through_all_times_finds(schedule: str, passed_s: int
         expected, next_time = next_time, next_after(next_time)
     result = due(spec, now, next_after, within_deadline=True)
     if result.time is None and expected is not None:
-        assert schedule.startswith("0 9-17"), "only an uneven schedule may be found out later"
+        assert schedule.startswith("0 9-17"), "only a schedule with uneven intervals may skip a due time"
     else:
         assert result.time == expected
 
 
-def test_a_deadline_hides_older_times() -> None:
+def test_starting_deadline_excludes_older_times() -> None:
     spec = cron("0 * * * *", startingDeadlineSeconds=600)
     now = START + 5.5 * HOUR
     assert due(spec, now, next_of(spec), within_deadline=True).time is None
@@ -57,13 +57,13 @@ def test_a_deadline_hides_older_times() -> None:
 @pytest.mark.parametrize(
     ("last", "passed_s", "expected"), [(None, 0, 600.1), (None, 599, 1.1), (600, 600, 600.1), (600, 5000, 400.1)]
 )
-def test_how_long_until_the_next_time(last: int | None, passed_s: float, expected: float) -> None:
+def test_wait_until_next_scheduled_time(last: int | None, passed_s: float, expected: float) -> None:
     status = {} if last is None else {"lastScheduleTime": format_time(START + last)}
     spec = cron(status=status)
     assert wait_s(spec, START + passed_s, next_of(spec)) == pytest.approx(expected)
 
 
-def test_a_schedule_that_never_comes() -> None:
+def test_schedule_without_any_time_is_invalid() -> None:
     spec = cron("59 23 31 2 *")
     with pytest.raises(InvalidSchedule, match="less than 1 second"):
         due(spec, START, next_of(spec), within_deadline=True)
@@ -76,9 +76,9 @@ def test_a_schedule_that_never_comes() -> None:
         ("2026-03-07T12:00:00Z", ["2026-03-09T06:30:00Z", "2026-03-10T06:30:00Z"]),
         ("2026-10-31T12:00:00Z", ["2026-11-01T07:30:00Z", "2026-11-02T07:30:00Z"]),
     ],
-    ids=["the hour that is skipped is not due", "the day that an hour is longer"],
+    ids=["skipped hour", "day of 25 hours"],
 )
-def test_when_clocks_are_changed(start: str, expected: list[str]) -> None:
+def test_daily_schedule_across_daylight_saving_changes(start: str, expected: list[str]) -> None:
     next_after = next_of(cron("30 2 * * *", timeZone="America/New_York"))
     moment, times = parse_time(start), []
     for _ in expected:
@@ -89,16 +89,16 @@ def test_when_clocks_are_changed(start: str, expected: list[str]) -> None:
     assert times == expected
 
 
-def test_an_hour_that_the_clock_repeats_is_due_twice() -> None:
+def test_hour_repeated_by_daylight_saving_is_due_twice() -> None:
     next_after = next_of(cron("30 1 * * *", timeZone="America/New_York"))
     first = next_after(parse_time("2026-10-31T12:00:00Z"))
     assert first == parse_time("2026-11-01T05:30:00Z")
     assert next_after(first) == first + HOUR
 
 
-def test_half_a_year_of_missed_minutes_is_not_walked_through() -> None:
-    """Every minute of half the year, last started a minute before the other half: the distance of the first two missed
-    times is half a year, within which there are 260,000 more."""
+def test_half_a_year_of_missed_minutes_is_not_enumerated() -> None:
+    """The schedule is due every minute from January to June and was last started at the end of June: the first two
+    missed times are half a year apart, and 260,000 more times follow."""
     spec = cron("* * * 1-6 *")
     schedule, calls = next_of(spec), 0
 

@@ -1,4 +1,4 @@
-"""Jobs and pods for tests of the job controller's decisions, made from what matters in them."""
+"""Builders of jobs and pods for tests of the job controller's decisions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,14 +16,14 @@ NOW = 1_767_225_600.0
 def job(*, status: dict[str, Any] | None = None, **spec: Any) -> Job:
     restart = spec.pop("restart", "Never")
     template = {"spec": {"restartPolicy": restart, "containers": [{"name": "c", "image": "i"}]}}
-    usual = {"backoffLimit": 6, "parallelism": 1, "template": template}
+    defaults = {"backoffLimit": 6, "parallelism": 1, "template": template}
     meta = {"name": "work", "namespace": "default", "uid": "job"}
-    return codec.from_value({"metadata": meta, "spec": {**usual, **spec}, "status": status or {}}, Job)
+    return codec.from_value({"metadata": meta, "spec": {**defaults, **spec}, "status": status or {}}, Job)
 
 
 def indexed(completions: int, *, status: dict[str, Any] | None = None, **spec: Any) -> Job:
-    usual = {"completionMode": "Indexed", "completions": completions, "parallelism": completions}
-    return job(status=status, **{**usual, **spec})
+    defaults = {"completionMode": "Indexed", "completions": completions, "parallelism": completions}
+    return job(status=status, **{**defaults, **spec})
 
 
 def pod(
@@ -35,25 +35,25 @@ def pod(
     ended_s: float = 0.0,
     failures: int = 0,
     tracked: bool = True,
-    leaving: bool = False,
+    is_deleted: bool = False,
     ready: bool = False,
     conditions: Sequence[dict[str, str]] = (),
     restarts: int = 0,
 ) -> Pod:
-    """`ended_s`: so long ago."""
+    """A pod of a job; `ended_s` is how many seconds before NOW its container terminated."""
     meta: dict[str, Any] = {"name": name, "namespace": "default", "uid": name, "creationTimestamp": format_time(NOW)}
     meta["finalizers"] = [TRACKING] if tracked else []
     if index is not None:
         meta["annotations"] = {COMPLETION_INDEX: str(index), FAILURES: str(failures)}
-    if leaving:
+    if is_deleted:
         meta["deletionTimestamp"] = format_time(NOW)
     state = {}
     if phase in ("Succeeded", "Failed"):
         exit_code = code if code is not None else int(phase == "Failed")
         state = {"terminated": {"exitCode": exit_code, "finishedAt": format_time(NOW - ended_s)}}
     container = {"name": "c", "image": "i", "imageID": "i", "state": state, "restartCount": restarts}
-    events = [*conditions, *([{"type": "Ready", "status": "True"}] if ready else [])]
-    status = {"phase": phase, "containerStatuses": [container], "conditions": events}
+    all_conditions = [*conditions, *([{"type": "Ready", "status": "True"}] if ready else [])]
+    status = {"phase": phase, "containerStatuses": [container], "conditions": all_conditions}
     return codec.from_value({"metadata": meta, "status": status}, Pod)
 
 

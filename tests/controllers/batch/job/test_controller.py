@@ -1,4 +1,4 @@
-"""Jobs from their creation to their end, with the test in the place of the kubelet."""
+"""Jobs from creation to completion or failure, with the test in the place of the kubelet."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ def play(scenario: Scenario, *controllers: str) -> None:
     asyncio.run(main())
 
 
-def test_a_job_runs_to_its_end() -> None:
+def test_job_runs_to_completion() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(completions=2, parallelism=1)
         (first,) = await c.pods()
@@ -57,7 +57,7 @@ def test_a_job_runs_to_its_end() -> None:
     play(scenario)
 
 
-def test_a_failed_pod_is_replaced_after_a_time_that_doubles() -> None:
+def test_failed_pod_is_replaced_with_exponential_back_off() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(backoffLimit=5)
         for wait_s in (10, 20, 40):
@@ -72,7 +72,7 @@ def test_a_failed_pod_is_replaced_after_a_time_that_doubles() -> None:
     play(scenario)
 
 
-def test_the_backoff_limit_ends_the_job() -> None:
+def test_job_fails_when_the_backoff_limit_is_exceeded() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(backoffLimit=1)
         for _ in range(2):
@@ -85,14 +85,14 @@ def test_the_backoff_limit_ends_the_job() -> None:
             ("FailureTarget", "True", "BackoffLimitExceeded"),
             ("Failed", "True", "BackoffLimitExceeded"),
         ]
-        events = "Job has reached the specified backoff limit"
-        assert status.conditions[-1].message == events
-        assert ("Warning", "BackoffLimitExceeded", events) in await c.events()
+        message = "Job has reached the specified backoff limit"
+        assert status.conditions[-1].message == message
+        assert ("Warning", "BackoffLimitExceeded", message) in await c.events()
 
     play(scenario)
 
 
-def test_the_deadline_ends_the_job_when_its_pods_are_gone() -> None:
+def test_active_deadline_fails_the_job_once_its_pods_are_gone() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(activeDeadlineSeconds=30)
         (pod,) = await c.pods()
@@ -114,7 +114,7 @@ def test_the_deadline_ends_the_job_when_its_pods_are_gone() -> None:
     play(scenario)
 
 
-def test_a_work_queue_ends_with_one_success_and_the_end_of_the_others() -> None:
+def test_work_queue_job_completes_when_no_pod_is_active_after_a_success() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=3)
         first, second, third = await c.pods()
@@ -129,7 +129,7 @@ def test_a_work_queue_ends_with_one_success_and_the_end_of_the_others() -> None:
     play(scenario)
 
 
-def test_pods_of_an_indexed_job_know_their_index() -> None:
+def test_pods_of_an_indexed_job_carry_their_completion_index() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(completions=3, parallelism=2, completionMode="Indexed")
         zero, first = await c.pods()
@@ -153,7 +153,7 @@ def test_pods_of_an_indexed_job_know_their_index() -> None:
     play(scenario)
 
 
-def test_indexes_fail_one_by_one_with_a_limit_per_index() -> None:
+def test_backoff_limit_per_index_fails_each_index_separately() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=1)
         zero, pod = await c.pods()
@@ -161,9 +161,9 @@ def test_indexes_fail_one_by_one_with_a_limit_per_index() -> None:
         await c.end(pod)
         await c.end(zero, 1)
         await c.pass_s(11)
-        (again,) = await c.active()
-        assert again.metadata.annotations["batch.kubernetes.io/job-index-failure-count"] == "1"
-        await c.end(again, 1)
+        (replacement,) = await c.active()
+        assert replacement.metadata.annotations["batch.kubernetes.io/job-index-failure-count"] == "1"
+        await c.end(replacement, 1)
         status = await c.status()
         assert (status.failedIndexes, status.completedIndexes, status.failed) == ("0", "1", 2)
         assert await c.conditions() == [("FailureTarget", "True", "FailedIndexes"), ("Failed", "True", "FailedIndexes")]
@@ -171,7 +171,7 @@ def test_indexes_fail_one_by_one_with_a_limit_per_index() -> None:
     play(scenario)
 
 
-def test_too_many_failed_indexes_end_the_job() -> None:
+def test_job_fails_when_max_failed_indexes_is_exceeded() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(
             completions=4, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=0, maxFailedIndexes=0
@@ -189,7 +189,7 @@ def test_too_many_failed_indexes_end_the_job() -> None:
 RULES = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]}
 
 
-def test_the_pod_failure_policy_may_fail_the_job() -> None:
+def test_fail_job_rule_of_the_pod_failure_policy_fails_the_job() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(podFailurePolicy=RULES)
         (pod,) = await c.pods()
@@ -203,7 +203,7 @@ def test_the_pod_failure_policy_may_fail_the_job() -> None:
     play(scenario)
 
 
-def test_ignored_failures_do_not_count() -> None:
+def test_failures_ignored_by_the_pod_failure_policy_are_not_counted() -> None:
     async def scenario(c: JobCluster) -> None:
         pattern = [{"type": "DisruptionTarget", "status": "True"}]
         await c.create(backoffLimit=0, podFailurePolicy={"rules": [{"action": "Ignore", "onPodConditions": pattern}]})
@@ -211,14 +211,14 @@ def test_ignored_failures_do_not_count() -> None:
         await c.end(pod, 137, {"type": "DisruptionTarget", "status": "True"})
         await c.pass_s(11)
         assert (await c.status()).failed == 0
-        (again,) = await c.active()
-        await c.end(again)
+        (replacement,) = await c.active()
+        await c.end(replacement)
         assert ("Complete", "True", "CompletionsReached") in await c.conditions()
 
     play(scenario)
 
 
-def test_a_success_policy_ends_the_job_early() -> None:
+def test_success_policy_completes_the_job_early() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(
             completions=3,
@@ -239,7 +239,7 @@ def test_a_success_policy_ends_the_job_early() -> None:
     play(scenario)
 
 
-def test_suspending_removes_the_pods_and_resuming_starts_anew() -> None:
+def test_suspended_job_deletes_its_pods_and_resumed_job_creates_new_pods() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
         await c.patch({"spec": {"suspend": True}})
@@ -260,7 +260,7 @@ def test_suspending_removes_the_pods_and_resuming_starts_anew() -> None:
     play(scenario)
 
 
-def test_what_a_suspended_job_asks_of_nodes_may_change() -> None:
+def test_node_selector_of_a_job_created_suspended_is_mutable() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(suspend=True)
         assert await c.pods() == []
@@ -273,7 +273,7 @@ def test_what_a_suspended_job_asks_of_nodes_may_change() -> None:
     play(scenario)
 
 
-def test_what_a_job_asks_of_nodes_may_change_once_it_is_suspended_again() -> None:
+def test_node_selector_is_mutable_after_a_started_job_is_suspended() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
         await c.patch({"spec": {"suspend": True}})
@@ -286,7 +286,7 @@ def test_what_a_job_asks_of_nodes_may_change_once_it_is_suspended_again() -> Non
 
 
 @pytest.mark.parametrize(("policy", "replaced_at_once"), [("TerminatingOrFailed", True), ("Failed", False)])
-def test_when_a_deleted_pod_is_replaced(policy: str, replaced_at_once: bool) -> None:
+def test_pod_replacement_policy_of_deleted_pods(policy: str, replaced_at_once: bool) -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(podReplacementPolicy=policy)
         (pod,) = await c.pods()
@@ -305,7 +305,7 @@ def test_when_a_deleted_pod_is_replaced(policy: str, replaced_at_once: bool) -> 
     play(scenario)
 
 
-def test_fewer_at_a_time_removes_pods_that_do_not_count() -> None:
+def test_lower_parallelism_deletes_pods_without_counting_failures() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=3, completions=5)
         await c.patch({"spec": {"parallelism": 1}})
@@ -316,7 +316,7 @@ def test_fewer_at_a_time_removes_pods_that_do_not_count() -> None:
     play(scenario)
 
 
-def test_restarts_in_place_count_against_the_limit() -> None:
+def test_container_restarts_count_against_the_backoff_limit() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(restart="OnFailure", backoffLimit=2)
         (pod,) = await c.pods()
@@ -327,7 +327,7 @@ def test_restarts_in_place_count_against_the_limit() -> None:
     play(scenario)
 
 
-def test_orphans_are_adopted_and_strangers_released() -> None:
+def test_orphaned_pods_are_adopted_and_unmatched_pods_released() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
         first, second = await c.pods()
@@ -353,7 +353,7 @@ def test_orphans_are_adopted_and_strangers_released() -> None:
     play(scenario)
 
 
-def test_pods_of_a_job_that_is_gone_lose_the_finalizer() -> None:
+def test_pods_of_a_deleted_job_lose_the_tracking_finalizer() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
         await c.cluster.client.of(Job).delete("work", "default", options=Delete(propagation="Background"))
@@ -363,7 +363,7 @@ def test_pods_of_a_job_that_is_gone_lose_the_finalizer() -> None:
     play(scenario)
 
 
-def test_pods_that_a_job_leaves_behind_are_free() -> None:
+def test_orphaned_pods_lose_owner_reference_and_tracking_finalizer() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
         await c.cluster.client.of(Job).delete("work", "default", options=Delete(propagation="Orphan"))
@@ -375,7 +375,7 @@ def test_pods_that_a_job_leaves_behind_are_free() -> None:
     play(scenario, JOB, "garbage-collector-controller")
 
 
-def test_deleting_a_job_in_the_foreground_ends_its_pods_first() -> None:
+def test_foreground_deletion_of_a_job_deletes_its_pods() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
         await c.cluster.client.of(Job).delete("work", "default", options=Delete(propagation="Foreground"))
@@ -387,7 +387,7 @@ def test_deleting_a_job_in_the_foreground_ends_its_pods_first() -> None:
     play(scenario, JOB, "garbage-collector-controller")
 
 
-def test_more_completions_of_an_indexed_job() -> None:
+def test_completions_of_an_indexed_job_can_be_raised_and_lowered() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2, completionMode="Indexed")
         await c.end((await c.pods())[0])
@@ -401,7 +401,7 @@ def test_more_completions_of_an_indexed_job() -> None:
     play(scenario)
 
 
-def test_a_job_of_another_manager_is_left_alone() -> None:
+def test_job_managed_by_another_controller_is_ignored() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(managedBy="example.com/other")
         assert await c.pods() == []
@@ -410,7 +410,7 @@ def test_a_job_of_another_manager_is_left_alone() -> None:
     play(scenario)
 
 
-def test_a_wide_job_is_counted_once_and_written_seldom() -> None:
+def test_job_with_60_pods_counts_each_pod_once() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=60, completions=60)
         pods = await c.active()

@@ -24,14 +24,14 @@ SPECS: list[dict[str, Any]] = [
 
 
 def numbered_job(number: int, spec: dict[str, Any]) -> Job:
-    usual = {"backoffLimit": 1000} if "backoffLimitPerIndex" not in spec else {}
-    new_job = job(f"job-{number}", podReplacementPolicy="Failed", **usual, **spec)
+    defaults = {"backoffLimit": 1000} if "backoffLimitPerIndex" not in spec else {}
+    new_job = job(f"job-{number}", podReplacementPolicy="Failed", **defaults, **spec)
     new_job.spec.template.metadata.annotations["hollow.sampan.dev/run"] = "2s..6s"
     return new_job
 
 
-class Witness:
-    """Sees how every pod ended."""
+class OutcomeRecorder:
+    """Records the phase in which each pod ended."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._pods, self.ended = cluster.client.of(Pod), dict[str, tuple[str, str]]()
@@ -69,25 +69,25 @@ async def play(c: Cluster, random: Random) -> None:
             if turn < 25:
                 await disturb(c, random)
                 for _ in range(random.randrange(40)):
-                    await asyncio.sleep(0)  # and then it is killed, wherever it is
+                    await asyncio.sleep(0)  # then the controller is cancelled at an arbitrary await
             elif await all_done(c):
                 return
-    raise AssertionError("the jobs never end")
+    raise AssertionError("the jobs do not finish")
 
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_every_pod_is_counted_once(seed: int) -> None:
     random = Random(seed)
     async with pod_cluster() as c, c.nodes("n1", "n2"), c.binding(), asyncio.TaskGroup() as group:
-        witness = Witness(c)
-        task = group.create_task(witness.watch())
+        recorder = OutcomeRecorder(c)
+        task = group.create_task(recorder.watch())
         for number, spec in enumerate(SPECS * 2):
             await c.client.of(Job).create(numbered_job(number, spec))
         await play(c, random)
         for job in (await c.client.of(Job).list(IN_DEFAULT)).items:
             name, status = job.metadata.name, job.status
-            assert status.succeeded == witness.count("Succeeded")[name] == job.spec.completions
-            assert status.failed == witness.count("Failed")[name]
-        assert witness.count("Failed"), "pods were deleted while they ran"
+            assert status.succeeded == recorder.count("Succeeded")[name] == job.spec.completions
+            assert status.failed == recorder.count("Failed")[name]
+        assert recorder.count("Failed"), "no running pod was deleted"
         assert all(not pod.metadata.finalizers for pod in (await c.client.of(Pod).list(IN_DEFAULT)).items)
         task.cancel()

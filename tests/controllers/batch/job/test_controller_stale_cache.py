@@ -18,14 +18,14 @@ SEEDS = range(10)
 
 
 class Kubelet:
-    """Ends pods when the dice say so; every third of them in failure, if any may fail."""
+    """Ends pods at random; about a third of them fail until `failures` pods have failed."""
 
     def __init__(self, cluster: Cluster, seed: int, *, failures: int) -> None:
         self._jobs, self._random, self._failures = JobCluster(cluster), Random(seed), failures
         self.known_pods: dict[str, Pod] = {}
         self.codes: Counter[int] = Counter()
 
-    async def move(self) -> bool:
+    async def step(self) -> bool:
         pods = await self._jobs.active()
         self.known_pods |= {pod.metadata.uid: pod for pod in pods}
         if not pods:
@@ -42,16 +42,16 @@ async def until_done(c: Cluster, lag: Lag, kubelet: Kubelet) -> None:
     jobs = c.client.of(Job)
     for _ in range(5000):
         await c.clock.settle()
-        moved = await kubelet.move()
+        moved = await kubelet.step()
         if not lag.step() and not moved:
             (job,) = (await jobs.list(IN_DEFAULT)).items
             if job.status.completionTime is not None:
                 return
             await c.clock.advance(1)
-    raise AssertionError("the job never ends")
+    raise AssertionError("the job does not finish")
 
 
-def played(seed: int, job: Job, *, failures: int) -> tuple[Job, Kubelet]:
+def run_with_stale_cache(seed: int, job: Job, *, failures: int) -> tuple[Job, Kubelet]:
     async def main() -> tuple[Job, Kubelet]:
         async with pod_cluster() as c:
             kubelet = Kubelet(c, seed, failures=failures)
@@ -65,21 +65,21 @@ def played(seed: int, job: Job, *, failures: int) -> tuple[Job, Kubelet]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_job_creates_as_many_pods_as_it_needs(seed: int) -> None:
-    done, kubelet = played(seed, job(completions=5, parallelism=3), failures=0)
+    done, kubelet = run_with_stale_cache(seed, job(completions=5, parallelism=3), failures=0)
     assert len(kubelet.known_pods) == 5
     assert (done.status.succeeded, done.status.failed) == (5, 0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_indexed_job_creates_one_pod_per_index(seed: int) -> None:
-    done, kubelet = played(seed, job(completions=5, parallelism=3, completionMode="Indexed"), failures=0)
+    done, kubelet = run_with_stale_cache(seed, job(completions=5, parallelism=3, completionMode="Indexed"), failures=0)
     assert sorted(pod.spec.hostname for pod in kubelet.known_pods.values()) == [f"work-{index}" for index in range(5)]
     assert (done.status.completedIndexes, done.status.succeeded, done.status.failed) == ("0-4", 5, 0)
 
 
 @pytest.mark.parametrize("limit", [{"backoffLimit": 50}, {"backoffLimitPerIndex": 9, "completionMode": "Indexed"}])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_failures_are_counted_once(seed: int, limit: dict[str, Any]) -> None:
-    done, kubelet = played(seed, job(completions=4, parallelism=2, **limit), failures=3)
+def test_failed_pods_are_counted_once(seed: int, limit: dict[str, Any]) -> None:
+    done, kubelet = run_with_stale_cache(seed, job(completions=4, parallelism=2, **limit), failures=3)
     assert (done.status.succeeded, done.status.failed) == (4, kubelet.codes[1])
     assert len(kubelet.known_pods) == 4 + kubelet.codes[1]

@@ -41,12 +41,12 @@ FAIL_42 = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]
         ),
     ],
 )
-def test_the_reason_for_which_a_job_finishes(job: Job, pods: list[Pod], expected: str | None) -> None:
+def test_finish_reason(job: Job, pods: list[Pod], expected: str | None) -> None:
     condition = finish_condition(view(job, *pods))
     assert (condition.reason if condition is not None else None) == expected
 
 
-def test_a_failure_target_is_final() -> None:
+def test_failure_target_condition_leads_to_failed() -> None:
     target = {"type": "FailureTarget", "status": "True", "reason": "DeadlineExceeded", "message": "m"}
     condition = finish_condition(view(job(status={"conditions": [target]})))
     assert condition is not None

@@ -22,8 +22,8 @@ def names(pods: Any) -> list[str]:
         (job(completions=5, parallelism=3, status={"succeeded": 4}), [], [None]),
         (job(parallelism=2), [pod("a", "Succeeded")], []),
         (job(parallelism=2), [pod("a")], [None]),
-        (job(), [pod("a", leaving=True)], []),
-        (job(podReplacementPolicy="Failed"), [pod("a", leaving=True)], []),
+        (job(), [pod("a", is_deleted=True)], []),
+        (job(podReplacementPolicy="Failed"), [pod("a", is_deleted=True)], []),
         (job(), [pod("a", "Failed")], []),
         (job(), [pod("a", "Failed", ended_s=11)], [None]),
         (job(suspend=True), [], []),
@@ -40,7 +40,7 @@ def test_pods_to_create(job: Job, pods: list[Pod], create: list[int | None]) -> 
     assert plan.remove in ((), [])
 
 
-def test_a_replacement_waits_for_the_rest_of_its_back_off() -> None:
+def test_replacement_pod_waits_for_the_remaining_back_off() -> None:
     assert pods_wanted(view(job(), pod("a", "Failed", ended_s=4))).wait_s == 6
     held = pods_wanted(view(indexed(1, backoffLimitPerIndex=5), pod("a", "Failed", index=0, failures=1, ended_s=4)))
     assert held.wait_s == 16

@@ -11,15 +11,15 @@ from tests.controllers.batch.job.pods import NOW, pod
 @pytest.mark.parametrize(
     ("failures", "expected"),
     [
-        pytest.param(Failures(), 0, id="none"),
-        pytest.param(Failures(1, NOW), 10, id="just now"),
-        pytest.param(Failures(3, NOW - 5), 35, id="a while ago"),
-        pytest.param(Failures(1, NOW - 3600), 0, id="the clock was set forward"),
-        pytest.param(Failures(1, NOW + 5), 15, id="the node's clock is a little ahead"),
-        pytest.param(Failures(1, NOW + 3600), 0, id="the clock was set back"),
+        pytest.param(Failures(), 0, id="no failures"),
+        pytest.param(Failures(1, NOW), 10, id="failed just now"),
+        pytest.param(Failures(3, NOW - 5), 35, id="failed 5 s ago"),
+        pytest.param(Failures(1, NOW - 3600), 0, id="clock set forward"),
+        pytest.param(Failures(1, NOW + 5), 15, id="node clock slightly ahead"),
+        pytest.param(Failures(1, NOW + 3600), 0, id="clock set back"),
     ],
 )
-def test_the_back_off_follows_the_clock_unless_it_was_set(failures: Failures, expected: float) -> None:
+def test_remaining_back_off_tolerates_clock_changes(failures: Failures, expected: float) -> None:
     assert failures.wait_s(NOW) == expected
 
 
@@ -37,7 +37,9 @@ def test_indexes_are_written_as_ranges(indexes: list[int], text: str) -> None:
     ("text", "completions", "expected"),
     [("", 5, []), ("0,2-4", 5, [0, 2, 3, 4]), ("0,2-9", 4, [0, 2, 3]), ("x,1,2-y,3", 5, [1, 3]), ("7", 5, [])],
 )
-def test_indexes_are_read_up_to_the_completions(text: str, completions: int, expected: list[int]) -> None:
+def test_parsed_indexes_exclude_invalid_and_out_of_range_parts(
+    text: str, completions: int, expected: list[int]
+) -> None:
     assert Indexes.parse(text, completions) == Indexes.of(expected)
 
 
@@ -53,7 +55,7 @@ def test_indexes_behave_like_sets(first: set[int], other: set[int], completions:
 
 
 @pytest.mark.parametrize(("text", "expected"), [("3", 3), ("-1", None), ("x", None), ("", None)])
-def test_an_index_that_is_no_number_is_none(text: str, expected: int | None) -> None:
+def test_invalid_completion_index_is_none(text: str, expected: int | None) -> None:
     new_pod = pod("a", index=0)
     new_pod.metadata.annotations["batch.kubernetes.io/job-completion-index"] = text
     assert completion_index(new_pod) == expected
@@ -65,19 +67,19 @@ def test_the_back_off_doubles_with_each_failure_up_to_ten_minutes(failures: int,
     assert Failures(failures, NOW - 1000).wait_s(NOW) == 0
 
 
-def test_a_success_resets_the_failures_before_it() -> None:
-    known = Failures(3, NOW - 100)
+def test_success_resets_earlier_failures() -> None:
+    earlier_failures = Failures(3, NOW - 100)
     old, new = pod("old", "Failed", ended_s=50), pod("new", "Failed", ended_s=10)
     done = pod("done", "Succeeded", ended_s=20)
-    assert after(known, [], []) == known
-    assert after(known, [], [new, old]) == Failures(5, NOW - 10)
-    assert after(known, [done], [new, old]) == Failures(1, NOW - 10)
-    assert after(known, [done], []) == Failures()
+    assert after(earlier_failures, [], []) == earlier_failures
+    assert after(earlier_failures, [], [new, old]) == Failures(5, NOW - 10)
+    assert after(earlier_failures, [done], [new, old]) == Failures(1, NOW - 10)
+    assert after(earlier_failures, [done], []) == Failures()
 
 
-def test_finish_time_is_that_of_the_last_container_or_of_the_deletion() -> None:
+def test_finish_time_of_terminated_and_deleted_pods() -> None:
     assert finish_time(pod("a", "Failed", ended_s=7)) == NOW - 7
-    leaving = pod("a", leaving=True)
-    leaving.metadata.deletionGracePeriodSeconds = 30
-    assert finish_time(leaving) == NOW - 30
+    deleted = pod("a", is_deleted=True)
+    deleted.metadata.deletionGracePeriodSeconds = 30
+    assert finish_time(deleted) == NOW - 30
     assert finish_time(pod("a")) == NOW

@@ -1,4 +1,4 @@
-"""However often the work is broken off, each pod is counted once."""
+"""Each pod of a job is counted once, however often a sync is interrupted."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,13 +17,13 @@ def copied(status: JobStatus) -> JobStatus:
     return codec.from_value(codec.to_value(status), JobStatus)
 
 
-class Round:
-    """A sync that may end before its last write, and whose releases may fail."""
+class InterruptedSync:
+    """A sync that may be interrupted before its last write, and whose finalizer removals may fail."""
 
     def __init__(self, job: Job, pods: list[Pod]) -> None:
         self.job, self.pods = job, pods
 
-    def play(self, *, writes: int, released: list[bool]) -> None:
+    def run(self, *, writes: int, released: list[bool]) -> None:
         held = [pod for pod in self.pods if pod.metadata.finalizers]
         view_ = view(self.job, *self.pods)
         status = copied(self.job.status)
@@ -46,36 +46,38 @@ rounds = st.lists(st.tuples(st.integers(0, 2), st.lists(st.booleans(), min_size=
 
 
 @given(st.lists(PHASES, min_size=1, max_size=8), rounds)
-def test_each_pod_is_counted_once(phases: list[str], played: list[tuple[int, list[bool]]]) -> None:
+def test_each_pod_is_counted_once(phases: list[str], interruptions: list[tuple[int, list[bool]]]) -> None:
     pods = [pod(f"p{number}", phase) for number, phase in enumerate(phases)]
-    game = Round(job(), pods)
-    for writes, released in [*played, (2, [True] * 8), (2, [True] * 8)]:
-        game.play(writes=writes, released=released)
-    status = game.job.status
+    sync = InterruptedSync(job(), pods)
+    for writes, released in [*interruptions, (2, [True] * 8), (2, [True] * 8)]:
+        sync.run(writes=writes, released=released)
+    status = sync.job.status
     assert (status.succeeded, status.failed) == (phases.count("Succeeded"), phases.count("Failed"))
     assert is_settled(status)
     assert [bool(pod_.metadata.finalizers) for pod_ in pods] == [phase == "Running" for phase in phases]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), PHASES), min_size=1, max_size=8), rounds)
-def test_each_index_succeeds_once(finished_pods: list[tuple[int, str]], played: list[tuple[int, list[bool]]]) -> None:
+def test_each_succeeded_index_is_counted_once(
+    finished_pods: list[tuple[int, str]], interruptions: list[tuple[int, list[bool]]]
+) -> None:
     pods = [pod(f"p{number}", phase, index=index) for number, (index, phase) in enumerate(finished_pods)]
-    game = Round(indexed(4), pods)
-    for writes, released in [*played, (2, [True] * 8), (2, [True] * 8)]:
-        game.play(writes=writes, released=released)
-    status = game.job.status
+    sync = InterruptedSync(indexed(4), pods)
+    for writes, released in [*interruptions, (2, [True] * 8), (2, [True] * 8)]:
+        sync.run(writes=writes, released=released)
+    status = sync.job.status
     assert status.succeeded == len({index for index, phase in finished_pods if phase == "Succeeded"})
     assert status.failed == sum(phase == "Failed" for _, phase in finished_pods)
 
 
-def test_when_a_job_fails_its_running_pods_have_failed_too() -> None:
+def test_running_pods_of_a_failed_job_count_as_failed() -> None:
     job_ = job()
     counted = take(view(job_, pod("a")), condition(FAILURE_TARGET, "r", "m", NOW), job_.status)
     assert [pod_.metadata.name for pod_ in counted.release] == ["a"]
     assert uncounted_of(job_.status).failed == ["a"]
 
 
-def test_not_all_at_once() -> None:
+def test_uncounted_pods_per_sync_are_limited() -> None:
     job_ = job()
     pods = [pod(f"p{number}", "Succeeded") for number in range(MOST_UNCOUNTED + 5)]
     counted = take(view(job_, *pods), None, job_.status)
@@ -83,7 +85,7 @@ def test_not_all_at_once() -> None:
     assert len(counted.release) == MOST_UNCOUNTED
 
 
-def test_a_failed_pod_stays_until_its_index_has_another() -> None:
+def test_failed_pod_is_released_once_its_index_has_a_replacement() -> None:
     job = indexed(2, backoffLimitPerIndex=3)
     counted = take(view(job, pod("a", "Failed", index=0)), None, job.status)
     assert counted.release == []

@@ -1,4 +1,4 @@
-"""The counts that a job and its pods amount to."""
+"""Counts of succeeded and failed pods of a job."""
 
 from tests.controllers.batch.job.pods import job, pod, view
 

@@ -1,4 +1,4 @@
-"""DaemonSets, nodes and pods, as tests want them."""
+"""Builders of DaemonSets, nodes and pods."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ def daemon_set(
     spec: Mapping[str, Any] | None = None,
     **meta: Any,
 ) -> DaemonSet:
-    """`spec` is more of its pods' spec."""
+    """A DaemonSet; `spec` has further fields of the pod spec."""
     rolling = {"maxUnavailable": unavailable, "maxSurge": surge}
     update = {"type": strategy, "rollingUpdate": rolling} if strategy == "RollingUpdate" else {"type": strategy}
     template = {
@@ -45,32 +45,34 @@ def daemon_set(
 
 
 def node(name: str, *, labels: Mapping[str, str] | None = None, taints: tuple[str, ...] = ()) -> Node:
-    """A taint is written `key=value:effect` or `key:effect`."""
-    pods = []
+    """A node; a taint is written `key=value:effect` or `key:effect`."""
+    node_taints = []
     for taint in taints:
         key, _, effect = taint.rpartition(":")
         key, _, value = key.partition("=")
-        pods.append({"key": key, "value": value, "effect": effect})
-    return json.from_value({"metadata": {"name": name, "labels": dict(labels or {})}, "spec": {"taints": pods}}, Node)
+        node_taints.append({"key": key, "value": value, "effect": effect})
+    return json.from_value(
+        {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": {"taints": node_taints}}, Node
+    )
 
 
 def pod(
     name: str,
     on: str = "",
     *,
-    meant_for: str = "",
+    target: str = "",
     hash: str = "new",
     phase: str = "Running",
     ready_for_s: float | None = 100,
     age_s: float = 0,
-    is_leaving: bool = False,
+    is_deleted: bool = False,
 ) -> Pod:
     conditions = []
     if ready_for_s is not None and phase == "Running":
         since = times.format_time(NOW - ready_for_s)
         conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": since}]
-    field = {"key": "metadata.name", "operator": "In", "values": [meant_for]}
-    required = {"nodeSelectorTerms": [{"matchFields": [field]}]} if meant_for else None
+    field = {"key": "metadata.name", "operator": "In", "values": [target]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]} if target else None
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}} if required else None
     meta: dict[str, Any] = {
         "name": name,
@@ -79,7 +81,7 @@ def pod(
         "labels": {**LABELS, HASH_LABEL: hash},
         "creationTimestamp": times.format_time(NOW - age_s),
     }
-    if is_leaving:
+    if is_deleted:
         meta["deletionTimestamp"] = times.format_time(NOW)
     value = {
         "metadata": meta,

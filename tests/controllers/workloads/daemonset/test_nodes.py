@@ -1,4 +1,4 @@
-"""Which nodes a DaemonSet's pods belong on, and what its pods are given."""
+"""Which nodes are eligible for the pods of a DaemonSet, and what the controller adds to its pods."""
 
 from typing import Any
 
@@ -36,9 +36,9 @@ def field(operator: str, *values: str) -> dict[str, Any]:
 
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], NodeEligibility]] = [
-    ("anything goes", {}, {}, YES),
-    ("its node by name", {"nodeName": "n"}, {}, YES),
-    ("another's name", {"nodeName": "other"}, {}, NO),
+    ("no constraints", {}, {}, YES),
+    ("nodeName of the node", {"nodeName": "n"}, {}, YES),
+    ("nodeName of another node", {"nodeName": "other"}, {}, NO),
     ("selector", {"nodeSelector": {"disk": "ssd"}}, {"labels": {"disk": "ssd", "x": "y"}}, YES),
     ("selector, other value", {"nodeSelector": {"disk": "ssd"}}, {"labels": {"disk": "hdd"}}, NO),
     ("selector, no label", {"nodeSelector": {"disk": "ssd"}}, {}, NO),
@@ -48,37 +48,47 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], NodeEligibility]] = [
     ("does not exist", affinity(expression("DoesNotExist")), {"labels": {"disk": ""}}, NO),
     ("greater", affinity(expression("Gt", "3")), {"labels": {"disk": "4"}}, YES),
     ("less", affinity(expression("Lt", "3")), {"labels": {"disk": "4"}}, NO),
-    ("one of the terms", affinity(expression("In", "a"), expression("In", "b")), {"labels": {"disk": "b"}}, YES),
-    ("all of a term", affinity({**expression("In", "b"), **field("In", "other")}), {"labels": {"disk": "b"}}, NO),
-    ("by field", affinity(field("In", "n")), {}, YES),
-    ("by field, others only", affinity(field("NotIn", "n")), {}, NO),
-    ("an empty term matches nothing", affinity({}), {}, NO),
+    ("one term matches", affinity(expression("In", "a"), expression("In", "b")), {"labels": {"disk": "b"}}, YES),
+    ("term matches partly", affinity({**expression("In", "b"), **field("In", "other")}), {"labels": {"disk": "b"}}, NO),
+    ("matchFields In", affinity(field("In", "n")), {}, YES),
+    ("matchFields NotIn", affinity(field("NotIn", "n")), {}, NO),
+    ("empty term matches nothing", affinity({}), {}, NO),
     ("no terms match nothing", affinity(), {}, NO),
-    ("a faulty term matches nothing", affinity(expression("Near", "x")), {}, NO),
-    ("a faulty term does not harm others", affinity(expression("Near", "x"), expression("DoesNotExist")), {}, YES),
-    ("no schedule", {}, {"taints": ("a=b:NoSchedule",)}, STAYS),
-    ("no execute", {}, {"taints": ("a=b:NoExecute",)}, NO),
-    ("rather not", {}, {"taints": ("a=b:PreferNoSchedule",)}, YES),
+    ("invalid term matches nothing", affinity(expression("Near", "x")), {}, NO),
+    ("invalid term beside a valid term", affinity(expression("Near", "x"), expression("DoesNotExist")), {}, YES),
+    ("NoSchedule taint", {}, {"taints": ("a=b:NoSchedule",)}, STAYS),
+    ("NoExecute taint", {}, {"taints": ("a=b:NoExecute",)}, NO),
+    ("PreferNoSchedule taint", {}, {"taints": ("a=b:PreferNoSchedule",)}, YES),
     ("tolerated", {"tolerations": [{"key": "a", "value": "b"}]}, {"taints": ("a=b:NoSchedule",)}, YES),
-    ("other value", {"tolerations": [{"key": "a", "value": "c"}]}, {"taints": ("a=b:NoSchedule",)}, STAYS),
     (
-        "other effect",
+        "toleration of another value",
+        {"tolerations": [{"key": "a", "value": "c"}]},
+        {"taints": ("a=b:NoSchedule",)},
+        STAYS,
+    ),
+    (
+        "toleration of another effect",
         {"tolerations": [{"key": "a", "value": "b", "effect": "NoExecute"}]},
         {"taints": ("a=b:NoSchedule",)},
         STAYS,
     ),
-    ("whatever it is", {"tolerations": [{"operator": "Exists"}]}, {"taints": ("a=b:NoExecute",)}, YES),
-    ("any value", {"tolerations": [{"key": "a", "operator": "Exists"}]}, {"taints": ("a=b:NoExecute",)}, YES),
+    ("toleration of everything", {"tolerations": [{"operator": "Exists"}]}, {"taints": ("a=b:NoExecute",)}, YES),
+    (
+        "toleration of any value",
+        {"tolerations": [{"key": "a", "operator": "Exists"}]},
+        {"taints": ("a=b:NoExecute",)},
+        YES,
+    ),
     ("not ready", {}, {"taints": ("node.kubernetes.io/not-ready:NoExecute",)}, YES),
-    ("not ready, not to be scheduled", {}, {"taints": ("node.kubernetes.io/not-ready:NoSchedule",)}, STAYS),
-    ("out of reach", {}, {"taints": ("node.kubernetes.io/unreachable:NoExecute",)}, YES),
+    ("not ready, NoSchedule", {}, {"taints": ("node.kubernetes.io/not-ready:NoSchedule",)}, STAYS),
+    ("unreachable", {}, {"taints": ("node.kubernetes.io/unreachable:NoExecute",)}, YES),
     ("cordoned", {}, {"taints": ("node.kubernetes.io/unschedulable:NoSchedule",)}, YES),
     ("disk pressure", {}, {"taints": ("node.kubernetes.io/disk-pressure:NoSchedule",)}, YES),
     ("memory pressure", {}, {"taints": ("node.kubernetes.io/memory-pressure:NoSchedule",)}, YES),
     ("pid pressure", {}, {"taints": ("node.kubernetes.io/pid-pressure:NoSchedule",)}, YES),
-    ("no network", {}, {"taints": ("node.kubernetes.io/network-unavailable:NoSchedule",)}, STAYS),
+    ("network unavailable", {}, {"taints": ("node.kubernetes.io/network-unavailable:NoSchedule",)}, STAYS),
     (
-        "no network needed",
+        "network unavailable, host network",
         {"hostNetwork": True},
         {"taints": ("node.kubernetes.io/network-unavailable:NoSchedule",)},
         YES,
@@ -87,17 +97,17 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], NodeEligibility]] = [
 
 
 @pytest.mark.parametrize(("spec", "fields", "expected"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
-def test_where_pods_belong(spec: dict[str, Any], fields: dict[str, Any], expected: NodeEligibility) -> None:
+def test_node_eligibility(spec: dict[str, Any], fields: dict[str, Any], expected: NodeEligibility) -> None:
     placement = Placement(daemon_set(spec=spec).spec.template.spec)
     new_node = node("n", **fields)
     assert placement.eligibility_of(new_node) == expected
-    assert placement.eligibility_of(new_node) is placement.eligibility_of(new_node), "looked at once"
+    assert placement.eligibility_of(new_node) is placement.eligibility_of(new_node), "the result is cached"
     assert placement.eligibility_of(node("n", taints=("x:NoExecute",))).runs is (
         spec.get("tolerations") == [{"operator": "Exists"}]
     )
 
 
-def test_tolerations_that_are_there_are_not_doubled() -> None:
+def test_existing_tolerations_are_not_duplicated() -> None:
     own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
     tolerations = daemon_tolerations(daemon_set(spec={"tolerations": [own]}).spec.template.spec)
     assert tolerations[0] == Toleration(key="node.kubernetes.io/not-ready", operator="Exists", effect="NoExecute")
@@ -112,12 +122,12 @@ def test_pods_are_pinned_to_their_node() -> None:
     pod_spec = pinned(template.spec, "n1")
     assert pod_spec.affinity is not None
     assert pod_spec.affinity.podAffinity is not None
-    assert target_node(pod("p", meant_for="n1")) == "n1"
+    assert target_node(pod("p", target="n1")) == "n1"
     new_pod = pod("p")
     new_pod.spec = pod_spec
     assert target_node(new_pod) == "n1"
     new_pod.spec = pinned(template.spec, "n2")
-    assert target_node(new_pod) == "n2", "the template is as before"
+    assert target_node(new_pod) == "n2", "the template is not changed"
 
 
 @pytest.mark.parametrize(

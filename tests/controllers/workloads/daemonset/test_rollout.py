@@ -22,49 +22,55 @@ def changed_names(changes: DaemonPodChanges) -> tuple[list[str], list[str]]:
     return changes.nodes, [pod.metadata.name for pod in changes.pods]
 
 
-def no_hold(name: str) -> float:
+def no_backoff(name: str) -> float:
     return 0.0
 
 
 N1 = [node("n1")]
 MANAGED: list[tuple[str, dict[str, Any], list[Node], list[Pod], tuple[list[str], list[str]]]] = [
     ("nodes without a pod", {}, [node("n1"), node("n2")], [pod("a", "n1")], (["n2"], [])),
-    ("a pod that waits for the scheduler counts", {}, N1, [pod("a", meant_for="n1", phase="Pending")], ([], [])),
-    ("a pod that leaves is waited for", {}, N1, [pod("a", "n1", is_leaving=True)], ([], [])),
-    ("one that ended and leaves is not", {}, N1, [pod("a", "n1", phase="Failed", is_leaving=True)], (["n1"], [])),
+    ("unbound pod counts", {}, N1, [pod("a", target="n1", phase="Pending")], ([], [])),
+    ("waits for a terminating pod", {}, N1, [pod("a", "n1", is_deleted=True)], ([], [])),
+    (
+        "does not wait for a terminating failed pod",
+        {},
+        N1,
+        [pod("a", "n1", phase="Failed", is_deleted=True)],
+        (["n1"], []),
+    ),
     ("failed", {}, N1, [pod("a", "n1", phase="Failed")], ([], ["a"])),
     ("succeeded", {}, N1, [pod("a", "n1", phase="Succeeded")], ([], ["a"])),
-    ("the oldest of several stays", {}, N1, [pod("a", "n1"), pod("b", "n1", age_s=5)], ([], ["a"])),
-    ("bound ones before others", {}, N1, [pod("a", meant_for="n1", age_s=9), pod("b", "n1")], ([], ["a"])),
-    ("not its node any more", {}, [node("n1", taints=("a:NoExecute",))], [pod("a", "n1")], ([], ["a"])),
-    ("not for new ones", {}, [node("n1", taints=("a:NoSchedule",))], [pod("a", "n1")], ([], [])),
-    ("none where none may start", {}, [node("n1", taints=("a:NoSchedule",))], [], ([], [])),
-    ("unbound, of a node that is gone", {}, [], [pod("a", meant_for="n1"), pod("b", "n1")], ([], ["a"])),
+    ("oldest of several pods is kept", {}, N1, [pod("a", "n1"), pod("b", "n1", age_s=5)], ([], ["a"])),
+    ("bound pod is kept before unbound pod", {}, N1, [pod("a", target="n1", age_s=9), pod("b", "n1")], ([], ["a"])),
+    ("NoExecute taint", {}, [node("n1", taints=("a:NoExecute",))], [pod("a", "n1")], ([], ["a"])),
+    ("NoSchedule taint keeps the pod", {}, [node("n1", taints=("a:NoSchedule",))], [pod("a", "n1")], ([], [])),
+    ("NoSchedule taint, no pod", {}, [node("n1", taints=("a:NoSchedule",))], [], ([], [])),
+    ("unbound pod of a deleted node", {}, [], [pod("a", target="n1"), pod("b", "n1")], ([], ["a"])),
     (
-        "surge: the old one is ready, the new one not",
+        "surge: old pod ready, new pod not ready",
         {"surge": 1},
         N1,
         [pod("a", "n1", hash="old"), pod("b", "n1", ready_for_s=None)],
         ([], []),
     ),
-    ("surge: the new one is ready", {"surge": 1}, N1, [pod("a", "n1", hash="old"), pod("b", "n1")], ([], ["a"])),
+    ("surge: new pod ready", {"surge": 1}, N1, [pod("a", "n1", hash="old"), pod("b", "n1")], ([], ["a"])),
     (
-        "surge: neither is ready",
+        "surge: neither pod ready",
         {"surge": 1},
         N1,
         [pod("a", "n1", hash="old", ready_for_s=None), pod("b", "n1", ready_for_s=None)],
         ([], ["a"]),
     ),
     (
-        "surge: more than two",
+        "surge: more than two pods",
         {"surge": 1},
         N1,
         [pod("a", "n1", hash="old"), pod("b", "n1", ready_for_s=None), pod("c", "n1", ready_for_s=None)],
         ([], ["c"]),
     ),
-    ("surge: does not wait for what leaves", {"surge": 1}, N1, [pod("a", "n1", is_leaving=True)], (["n1"], [])),
+    ("surge: does not wait for a terminating pod", {"surge": 1}, N1, [pod("a", "n1", is_deleted=True)], (["n1"], [])),
     (
-        "surge: not yet available",
+        "surge: new pod not yet available",
         {"surge": 1, "min_ready": 50},
         N1,
         [pod("a", "n1", hash="old"), pod("b", "n1", ready_for_s=49)],
@@ -76,13 +82,13 @@ MANAGED: list[tuple[str, dict[str, Any], list[Node], list[Pod], tuple[list[str],
 @pytest.mark.parametrize(
     ("fields", "nodes", "pods", "expected"), [pytest.param(*case[1:], id=case[0]) for case in MANAGED]
 )
-def test_one_on_each_node(
+def test_pods_to_create_and_delete(
     fields: dict[str, Any], nodes: list[Node], pods: list[Pod], expected: tuple[list[str], list[str]]
 ) -> None:
-    assert changed_names(manage(view(daemon_set(**fields), nodes, pods), no_hold)) == expected
+    assert changed_names(manage(view(daemon_set(**fields), nodes, pods), no_backoff)) == expected
 
 
-def test_a_failed_pod_that_is_held_is_left_alone() -> None:
+def test_failed_pod_in_back_off_is_kept() -> None:
     failed = [pod("a", "n1", phase="Failed"), pod("b", "n2", phase="Failed")]
     changes = manage(view(daemon_set(), [node("n1"), node("n2")], failed), {"n1": 7.0, "n2": 3.0}.__getitem__)
     assert changed_names(changes) == ([], [])
@@ -94,41 +100,41 @@ def old(name: str, on: str, **more: Any) -> Pod:
 
 
 N3 = [node("n1"), node("n2"), node("n3")]
-SICK: dict[str, Any] = {"ready_for_s": None}
+NOT_READY: dict[str, Any] = {"ready_for_s": None}
 UPDATES: list[tuple[str, dict[str, Any], list[Pod], tuple[list[str], list[str]]]] = [
     ("one at a time", {}, [old("a", "n1"), old("b", "n2"), old("c", "n3")], ([], ["a"])),
     ("two at a time", {"unavailable": 2}, [old("a", "n1"), old("b", "n2"), old("c", "n3")], ([], ["a", "b"])),
     (
-        "a part of them, rounded up",
+        "percentage, rounded up",
         {"unavailable": "34%"},
         [old("a", "n1"), old("b", "n2"), old("c", "n3")],
         ([], ["a", "b"]),
     ),
-    ("waits for the new one", {}, [pod("a", "n1", **SICK), old("b", "n2"), old("c", "n3")], ([], [])),
-    ("waits for the one that leaves", {}, [old("a", "n1", is_leaving=True), old("b", "n2"), old("c", "n3")], ([], [])),
-    ("goes on", {}, [pod("a", "n1"), old("b", "n2"), old("c", "n3")], ([], ["b"])),
+    ("waits for the new pod", {}, [pod("a", "n1", **NOT_READY), old("b", "n2"), old("c", "n3")], ([], [])),
+    ("waits for the terminating pod", {}, [old("a", "n1", is_deleted=True), old("b", "n2"), old("c", "n3")], ([], [])),
+    ("continues", {}, [pod("a", "n1"), old("b", "n2"), old("c", "n3")], ([], ["b"])),
     (
-        "a sick old one goes whatever the limit",
+        "unready old pod is deleted beyond the limit",
         {},
-        [pod("a", "n1", **SICK), old("b", "n2"), old("c", "n3", **SICK)],
+        [pod("a", "n1", **NOT_READY), old("b", "n2"), old("c", "n3", **NOT_READY)],
         ([], ["c"]),
     ),
-    ("a node without a pod counts", {}, [old("a", "n1"), old("b", "n2")], ([], [])),
+    ("node without a pod counts as unavailable", {}, [old("a", "n1"), old("b", "n2")], ([], [])),
     (
-        "not available for long enough",
+        "new pod not yet available",
         {"min_ready": 50},
         [pod("a", "n1", ready_for_s=49), old("b", "n2"), old("c", "n3")],
         ([], []),
     ),
     (
-        "neither surge nor unavailability means one",
+        "zero surge and zero unavailable mean one",
         {"unavailable": 0},
         [old("a", "n1"), old("b", "n2"), old("c", "n3")],
         ([], ["a"]),
     ),
-    ("over", {}, [pod("a", "n1"), pod("b", "n2"), pod("c", "n3")], ([], [])),
+    ("complete", {}, [pod("a", "n1"), pod("b", "n2"), pod("c", "n3")], ([], [])),
     (
-        "surge: one new one",
+        "surge: one new pod",
         {"surge": 1, "unavailable": 0},
         [old("a", "n1"), old("b", "n2"), old("c", "n3")],
         (["n1"], []),
@@ -136,46 +142,46 @@ UPDATES: list[tuple[str, dict[str, Any], list[Pod], tuple[list[str], list[str]]]
     (
         "surge: one at a time",
         {"surge": 1, "unavailable": 0},
-        [old("a", "n1"), pod("x", "n1", **SICK), old("b", "n2"), old("c", "n3")],
+        [old("a", "n1"), pod("x", "n1", **NOT_READY), old("b", "n2"), old("c", "n3")],
         ([], []),
     ),
     (
-        "surge: the old one goes, another comes",
+        "surge: old pod is deleted, next node gets a new pod",
         {"surge": 1, "unavailable": 0},
         [old("a", "n1"), pod("x", "n1"), old("b", "n2"), old("c", "n3")],
         (["n2"], ["a"]),
     ),
     (
-        "surge: a sick old one is replaced whatever the limit",
+        "surge: unready old pod is replaced beyond the limit",
         {"surge": 1, "unavailable": 0},
-        [old("a", "n1"), pod("x", "n1", **SICK), old("b", "n2", **SICK), old("c", "n3")],
+        [old("a", "n1"), pod("x", "n1", **NOT_READY), old("b", "n2", **NOT_READY), old("c", "n3")],
         (["n2"], []),
     ),
 ]
 
 
 @pytest.mark.parametrize(("fields", "pods", "expected"), [pytest.param(*case[1:], id=case[0]) for case in UPDATES])
-def test_updates(fields: dict[str, Any], pods: list[Pod], expected: tuple[list[str], list[str]]) -> None:
+def test_rolling_update(fields: dict[str, Any], pods: list[Pod], expected: tuple[list[str], list[str]]) -> None:
     assert changed_names(rolling_update(view(daemon_set(**fields), N3, pods))) == expected
 
 
 @pytest.mark.parametrize(
-    ("elsewhere", "expected"),
+    ("new_pods", "expected"),
     [([], (["n2"], [])), ([pod("x", "n2")], ([], ["a"])), ([pod("x", "n2", ready_for_s=None)], ([], []))],
-    ids=["nothing elsewhere", "available elsewhere", "not yet available elsewhere"],
+    ids=["no new pod", "new pod available", "new pod not yet available"],
 )
-def test_surge_leaves_a_node_only_when_there_is_as_much_elsewhere(
-    elsewhere: list[Pod], expected: tuple[list[str], list[str]]
+def test_surge_keeps_misscheduled_pod_until_the_new_pod_is_available(
+    new_pods: list[Pod], expected: tuple[list[str], list[str]]
 ) -> None:
-    """The node selector of the set moved from n1 to n2; n1 may keep its pod, by taint."""
+    """The DaemonSet no longer belongs on n1, which may keep its pod because its taint is NoSchedule."""
     nodes = [node("n1", taints=("a:NoSchedule",)), node("n2")]
-    new_view = view(daemon_set(surge=1, unavailable=0), nodes, [old("a", "n1"), *elsewhere])
-    missing = manage(new_view, no_hold).nodes
+    new_view = view(daemon_set(surge=1, unavailable=0), nodes, [old("a", "n1"), *new_pods])
+    missing = manage(new_view, no_backoff).nodes
     changes = rolling_update(new_view)
     assert (missing + changes.nodes, changed_names(changes)[1]) == expected
 
 
-def test_status() -> None:
+def test_status_counts() -> None:
     nodes = [*N3, node("n4", taints=("a:NoSchedule",)), node("n5", taints=("a:NoSchedule",))]
     pods = [old("a", "n1", ready_for_s=3), pod("b", "n2"), pod("d", "n4")]
     status = counted(view(daemon_set(min_ready=10, generation=3), nodes, pods), has_acted=True)

@@ -1,4 +1,4 @@
-"""Deployments and their sets, made from what matters in them."""
+"""Builders of Deployments and their ReplicaSets."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def deployment(
     *,
     image: str = "i:1",
     surge: int | str = "25%",
-    missing: int | str = "25%",
+    unavailable: int | str = "25%",
     strategy: str = "RollingUpdate",
     deadline: int | None = 600,
     annotations: dict[str, str] | None = None,
@@ -30,7 +30,7 @@ def deployment(
     status: dict[str, Any] | None = None,
     **spec: Any,
 ) -> Deployment:
-    update = {"maxSurge": surge, "maxUnavailable": missing}
+    update = {"maxSurge": surge, "maxUnavailable": unavailable}
     value = {
         "metadata": {
             "name": "web",
@@ -66,8 +66,7 @@ def replica_set(
     age_s: int = 100,
     **status: Any,
 ) -> ReplicaSet:
-    """With all its pods available, unless told."""
-
+    """A ReplicaSet whose pods are all available, unless `available` is given."""
     annotations = {REVISION: revision, DESIRED: desired, MOST: most}
     available = replicas if available is None else available
     counts = {

@@ -33,7 +33,7 @@ async def set_image(c: Cluster, image: str) -> None:
 
 
 async def sets(c: Cluster) -> Sequence[ReplicaSet]:
-    """The oldest version first."""
+    """The ReplicaSets, the oldest revision first."""
     await c.clock.settle()
     replica_sets = (await c.client.of(ReplicaSet).list_all()).items
     return sorted(replica_sets, key=lambda rs: int(rs.metadata.annotations.get(REVISION, "0")))

@@ -12,7 +12,7 @@ from tests.controllers.cluster import Cluster, second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.deployment.objects import LABELS, template
 from tests.controllers.workloads.deployment.rollouts import create, get, patch, reason, set_image, sets, sizes
-from tests.controllers.workloads.scheduler_and_kubelet import active_of, end, play, play_out, pods_of, run
+from tests.controllers.workloads.scheduler_and_kubelet import active_of, end, pods_of, run, settle_pods, step_pods
 
 NAMES = ("deployment-controller", "replicaset-controller")
 
@@ -23,7 +23,7 @@ async def event_reasons(c: Cluster) -> list[str]:
     return [f"{event.reason}: {event.message}" for event in events if event.involvedObject.kind == "Deployment"]
 
 
-async def test_a_deployment_comes_up() -> None:
+async def test_new_deployment_becomes_available() -> None:
     async with pod_cluster() as c:
         async with c.running(*NAMES):
             await create(c)
@@ -39,7 +39,7 @@ async def test_a_deployment_comes_up() -> None:
             assert await event_reasons(c) == [f"ScalingReplicaSet: Scaled up replica set web-{hash} from 0 to 3"]
             assert {pod.metadata.labels["pod-template-hash"] for pod in await pods_of(c)} == {hash}
             assert await reason(c, "Available") == "MinimumReplicasUnavailable"
-            await play_out(c)
+            await settle_pods(c)
             deployment = await get(c)
             status = deployment.status
             assert (status.replicas, status.updatedReplicas, status.readyReplicas) == (3, 3, 3)
@@ -61,11 +61,11 @@ async def test_a_deployment_comes_up() -> None:
         await second_run_writes_nothing(c, *NAMES)
 
 
-async def test_a_rolling_update_stays_within_its_limits() -> None:
+async def test_rolling_update_respects_max_surge_and_max_unavailable() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         update = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
         await create(c, 3, strategy=update)
-        await play_out(c)
+        await settle_pods(c)
         await set_image(c, "i:2")
         steps = 0
         while True:
@@ -73,7 +73,7 @@ async def test_a_rolling_update_stays_within_its_limits() -> None:
             ready = [pod for pod in active if any(condition.type == "Ready" for condition in pod.status.conditions)]
             assert len(active) <= 4
             assert len(ready) >= 3
-            if not await play(c):
+            if not await step_pods(c):
                 break
             steps += 1
         assert steps >= 3
@@ -91,15 +91,15 @@ async def test_a_rolling_update_stays_within_its_limits() -> None:
         ]
 
 
-async def test_going_back_uses_the_old_set_again() -> None:
+async def test_reverted_template_reuses_the_old_replicaset() -> None:
     async with pod_cluster() as c:
         async with c.running(*NAMES):
             await create(c)
-            await play_out(c)
+            await settle_pods(c)
             await set_image(c, "i:2")
-            await play_out(c)
+            await settle_pods(c)
             await set_image(c, "i:1")
-            await play_out(c)
+            await settle_pods(c)
             second, first = await sets(c)
             assert await sizes(c) == [0, 3]
             assert first.metadata.annotations[REVISION] == "3"
@@ -112,16 +112,16 @@ async def test_going_back_uses_the_old_set_again() -> None:
 async def test_rollback_by_annotation() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         await create(c)
-        await play_out(c)
+        await settle_pods(c)
         changed = copy_of(await get(c))
         assert changed.spec.template.spec.containers is not None
         changed.spec.template.spec.containers[0].image = "i:2"
         changed.metadata.annotations["kubernetes.io/change-cause"] = "second"
         await c.client.of(Deployment).update(changed)
-        await play_out(c)
+        await settle_pods(c)
         patch = {"metadata": {"annotations": {ROLLBACK_TO: "1"}}}
         await c.client.of(Deployment).patch("web", patch, "default")
-        await play_out(c)
+        await settle_pods(c)
         deployment = await get(c)
         assert deployment.spec.template.spec.containers is not None
         assert deployment.spec.template.spec.containers[0].image == "i:1"
@@ -132,38 +132,38 @@ async def test_rollback_by_annotation() -> None:
 async def test_a_paused_deployment_is_scaled_and_resumes() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         await create(c)
-        await play_out(c)
+        await settle_pods(c)
         await patch(c, paused=True)
         await set_image(c, "i:2")
         assert await reason(c) == "DeploymentPaused"
         assert await sizes(c) == [3]
         await patch(c, replicas=5)
         assert await sizes(c) == [5]
-        await play_out(c)
+        await settle_pods(c)
         await patch(c, paused=False)
-        await play_out(c)
+        await settle_pods(c)
         assert await sizes(c) == [0, 5]
         assert await reason(c) == "NewReplicaSetAvailable"
 
 
-async def test_recreate_has_never_both_versions() -> None:
+async def test_recreate_never_runs_old_and_new_pods_together() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         await create(c, 2, strategy={"type": "Recreate"})
-        await play_out(c)
+        await settle_pods(c)
         await set_image(c, "i:2")
-        leaving = await pods_of(c)
-        assert len(leaving) == 2
-        assert all(pod.metadata.deletionTimestamp for pod in leaving)
+        deleted = await pods_of(c)
+        assert len(deleted) == 2
+        assert all(pod.metadata.deletionTimestamp for pod in deleted)
         assert await sizes(c) == [0]
-        await end(c, leaving[0])
+        await end(c, deleted[0])
         assert len(await pods_of(c)) == 1
-        await end(c, leaving[1])
+        await end(c, deleted[1])
         assert await sizes(c) == [0, 2]
-        await play_out(c)
+        await settle_pods(c)
         assert await reason(c) == "NewReplicaSetAvailable"
 
 
-async def test_an_update_that_does_not_move_is_late() -> None:
+async def test_stalled_update_exceeds_the_progress_deadline() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         await create(c, 1, progressDeadlineSeconds=30)
         await pods_of(c)
@@ -176,33 +176,33 @@ async def test_an_update_that_does_not_move_is_late() -> None:
         assert condition is not None
         assert (condition.status, condition.reason) == ("False", "ProgressDeadlineExceeded")
         assert condition.message == f'ReplicaSet "{only.metadata.name}" has timed out progressing.'
-        await play_out(c)
+        await settle_pods(c)
         assert await reason(c) == "NewReplicaSetAvailable"
 
 
-async def test_old_sets_beyond_the_limit_are_deleted() -> None:
+async def test_old_replicasets_beyond_the_history_limit_are_deleted() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         await create(c, 1, revisionHistoryLimit=1)
         for image in ("i:2", "i:3", "i:4"):
-            await play_out(c)
+            await settle_pods(c)
             await set_image(c, image)
-        await play_out(c)
+        await settle_pods(c)
         assert [rs.metadata.annotations[REVISION] for rs in await sets(c)] == ["3", "4"]
 
 
-async def test_scaling_in_the_middle_of_an_update_is_shared() -> None:
+async def test_scaling_during_an_update_is_proportional() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         await create(c, 8, strategy={"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 2}})
-        await play_out(c)
+        await settle_pods(c)
         await set_image(c, "i:2")
         assert await sizes(c) == [6, 4]
         await patch(c, replicas=16)
         assert await sizes(c) == [11, 7]
-        await play_out(c)
+        await settle_pods(c)
         assert await sizes(c) == [0, 16]
 
 
-async def test_another_set_of_the_same_name_changes_the_hash() -> None:
+async def test_replicaset_name_collision_changes_the_hash() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         dry = await c.client.of(Deployment).create(
             codec.from_value(
@@ -222,34 +222,34 @@ async def test_another_set_of_the_same_name_changes_the_hash() -> None:
         await c.client.of(ReplicaSet).create(replica_set)
 
         await create(c)
-        await play_out(c)
+        await settle_pods(c)
         deployment = await get(c)
         assert deployment.status.collisionCount == 1
         assert (deployment.status.readyReplicas, await reason(c)) == (3, "NewReplicaSetAvailable")
         assert len(await sets(c)) == 2
 
 
-async def test_a_set_that_nobody_owns_is_adopted() -> None:
+async def test_orphaned_replicaset_is_adopted() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         first = await create(c)
-        await play_out(c)
+        await settle_pods(c)
         await c.client.of(Deployment).delete("web", "default", options=Delete(propagation="Background"))
         (only,) = await sets(c)
-        free = copy_of(only)
-        free.metadata.ownerReferences = []
-        await c.client.of(ReplicaSet).update(free)
+        orphan = copy_of(only)
+        orphan.metadata.ownerReferences = []
+        await c.client.of(ReplicaSet).update(orphan)
         second = await create(c)
         assert first.metadata.uid != second.metadata.uid
         (only,) = await sets(c)
         reference = controller_of(only)
         assert reference is not None
         assert reference.uid == second.metadata.uid
-        await play_out(c)
+        await settle_pods(c)
         assert len(await pods_of(c)) == 3
         assert (await get(c)).status.updatedReplicas == 3
 
 
-async def test_refused_pods_are_reported() -> None:
+async def test_rejected_pods_set_the_replica_failure_condition() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         value = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
         quotas = c.client.of(ResourceQuota)
@@ -260,7 +260,7 @@ async def test_refused_pods_are_reported() -> None:
         assert await reason(c, "ReplicaFailure") == "FailedCreate"
         await quotas.delete("q", "default")
         await c.clock.advance(60)
-        await play_out(c)
+        await settle_pods(c)
         assert await reason(c, "ReplicaFailure") == ""
         assert await reason(c) == "NewReplicaSetAvailable"
 
@@ -280,11 +280,11 @@ async def test_a_replica_set_that_cannot_be_created_is_reported() -> None:
         assert (await event_reasons(c))[0].startswith('ReplicaSetCreateError: Failed to create new replica set "web-')
         await quotas.delete("q", "default")
         await c.clock.advance(60)
-        await play_out(c)
+        await settle_pods(c)
         assert await reason(c) == "NewReplicaSetAvailable"
 
 
-async def test_availability_takes_its_time() -> None:
+async def test_deployment_is_available_after_min_ready_seconds() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         await create(c, 1, minReadySeconds=20)
         (pod,) = await pods_of(c)
@@ -297,12 +297,11 @@ async def test_availability_takes_its_time() -> None:
         assert [rs.spec.minReadySeconds for rs in await sets(c)] == [5]
 
 
-async def test_few_writes_bring_a_deployment_up() -> None:
-    """Of status updates: the deployment's when its set is made, when pods are, and as they become ready."""
-
+async def test_new_deployment_takes_at_most_12_writes() -> None:
+    """The status of the Deployment is written twice, and that of its ReplicaSet once."""
     async with pod_cluster() as c, c.running(*NAMES):
         before = await c.revision()
         await create(c, 3)
         await pods_of(c)
         writes = await c.revision() - before
-        assert writes <= 1 + 1 + 3 + 4 + 2 + 1  # deployment, set, pods, events, its status twice, the set's once
+        assert writes <= 1 + 1 + 3 + 4 + 2 + 1  # Deployment, ReplicaSet, pods, events, statuses of both

@@ -12,14 +12,14 @@ from sampan.api.types.core_v1 import Pod
 from sampan.testing import builders
 from tests.controllers.cluster import Cluster, second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
-from tests.controllers.workloads.scheduler_and_kubelet import end, play_out, run
+from tests.controllers.workloads.scheduler_and_kubelet import end, run, settle_pods
 
 NAMES = ("deployment-controller", "replicaset-controller")
 COUNT, REPLICAS, ROUNDS = 5, 3, 12
 
 
 async def disturb(c: Cluster, random: Random) -> None:
-    """One of the things that happen to a cluster."""
+    """Run, end or delete a random pod, or change the image or the replicas of a random Deployment."""
     pods = (await c.client.of(Pod).list_all()).items
     name = f"d{random.randrange(COUNT)}"
     match random.randrange(5):
@@ -40,7 +40,7 @@ async def disturb(c: Cluster, random: Random) -> None:
 
 
 async def check(c: Cluster) -> None:
-    """Every deployment has one set with pods, of its template and size, and these pods are all there are."""
+    """Check that each Deployment has one ReplicaSet with pods, of its template and size, and no other pods exist."""
     sets = (await c.client.of(ReplicaSet).list_all()).items
     pods = (await c.client.of(Pod).list_all()).items
     for deployment in (await c.client.of(Deployment).list_all()).items:
@@ -77,26 +77,26 @@ async def test_deployments_complete_despite_restarts(seed: int) -> None:
             for at in range(COUNT):
                 await c.client.of(Deployment).patch(f"d{at}", {"spec": {"replicas": REPLICAS}}, "default")
             await c.clock.settle()
-            await play_out(c)
+            await settle_pods(c)
             await c.clock.advance(1)
-            await play_out(c)
+            await settle_pods(c)
             await check(c)
         await second_run_writes_nothing(c, *NAMES)
 
 
-async def test_deployments_with_the_same_selector_leave_each_other_alone() -> None:
+async def test_deployments_with_the_same_selector_do_not_interfere() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         for name in ("one", "two"):
             new = builders.deployment("same", replicas=REPLICAS, namespace="default")
             new.metadata.name = name
             await c.client.of(Deployment).create(new)
         await c.clock.settle()
-        await play_out(c)
+        await settle_pods(c)
         assert len((await c.client.of(Pod).list_all()).items) == 2 * REPLICAS
         for deployment in (await c.client.of(Deployment).list_all()).items:
             assert (deployment.status.readyReplicas, deployment.status.replicas) == (REPLICAS, REPLICAS)
         await c.client.of(Deployment).patch("one", {"spec": {"replicas": 1}}, "default")
         await c.clock.settle()
-        await play_out(c)
+        await settle_pods(c)
         assert (await c.client.of(Deployment).get("one", "default")).status.replicas == 1
         assert (await c.client.of(Deployment).get("two", "default")).status.replicas == REPLICAS

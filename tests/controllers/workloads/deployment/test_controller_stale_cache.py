@@ -11,15 +11,15 @@ from sampan.machinery.client import ADDED, DELETED
 from tests.controllers.cluster import Cluster
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.deployment.rollouts import create, get, reason, set_image, sizes
-from tests.controllers.workloads.lag import Lag, diary, lagging
+from tests.controllers.workloads.lag import Lag, lagging, pod_history
 from tests.controllers.workloads.scheduler_and_kubelet import end, run
 
 SEEDS = range(8)
 SURGE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 
 
-async def move(c: Cluster) -> bool:
-    """Run one pod that waits, or end one that is deleted; whether there was one."""
+async def step_pod(c: Cluster) -> bool:
+    """Run an unbound pod or remove a deleted pod; return whether there was one."""
     for pod in (await c.client.of(Pod).list_all()).items:
         if pod.metadata.deletionTimestamp is not None:
             await end(c, pod)
@@ -30,42 +30,45 @@ async def move(c: Cluster) -> bool:
     return False
 
 
-async def until_rest(c: Cluster, lags: Sequence[Lag], *, least: int, most: int) -> None:
-    """Let the controllers see things bit by bit; never are there fewer pods that serve, or more that live."""
+async def until_settled(c: Cluster, lags: Sequence[Lag], *, least: int, most: int) -> None:
+    """Deliver events step by step, and check that `least` pods are ready and `most` pods are active at any time."""
     for _ in range(3000):
         await c.clock.settle()
-        moved = await move(c)
+        moved = await step_pod(c)
         stepped = [lag.step() for lag in lags]
-        living = [pod for pod in (await c.client.of(Pod).list_all()).items if is_active(pod)]
-        assert len(living) <= most
-        assert sum(is_ready(pod) for pod in living) >= least
+        active = [pod for pod in (await c.client.of(Pod).list_all()).items if is_active(pod)]
+        assert len(active) <= most
+        assert sum(is_ready(pod) for pod in active) >= least
         if not moved and not any(stepped):
             before = await c.revision()
             await c.clock.advance(0.5)
             if await c.revision() == before and not any(lag.step() for lag in lags):
                 return
-    raise AssertionError("it never comes to rest")
+    raise AssertionError("the controllers do not settle")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_rolling_update_keeps_its_limits(seed: int) -> None:
+async def test_rolling_update_respects_max_surge_and_max_unavailable(seed: int) -> None:
     async with (
         pod_cluster() as c,
         lagging(c, "deployment-controller", seed) as first,
         lagging(c, "replicaset-controller", seed + 100) as other,
-        diary(c) as entries,
+        pod_history(c) as entries,
     ):
         lags = (first, other)
         await create(c, 3, strategy=SURGE)
-        await until_rest(c, lags, least=0, most=3)
-        assert [(what, image) for what, _, image in entries] == [(ADDED, "i:1")] * 3
+        await until_settled(c, lags, least=0, most=3)
+        assert [(event_type, image) for event_type, _, image in entries] == [(ADDED, "i:1")] * 3
         entries.clear()
         await set_image(c, "i:2")
-        await until_rest(c, lags, least=3, most=4)
-        assert sorted((what, image) for what, _, image in entries) == [(ADDED, "i:2")] * 3 + [(DELETED, "i:1")] * 3
+        await until_settled(c, lags, least=3, most=4)
+        assert (
+            sorted((event_type, image) for event_type, _, image in entries)
+            == [(ADDED, "i:2")] * 3 + [(DELETED, "i:1")] * 3
+        )
         assert (await sizes(c), await reason(c)) == ([0, 3], "NewReplicaSetAvailable")
         entries.clear()
         await c.client.of(Deployment).patch("web", {"spec": {"replicas": 5}}, "default")
-        await until_rest(c, lags, least=3, most=5)
-        assert [(what, image) for what, _, image in entries] == [(ADDED, "i:2")] * 2
+        await until_settled(c, lags, least=3, most=5)
+        assert [(event_type, image) for event_type, _, image in entries] == [(ADDED, "i:2")] * 2
         assert (await get(c)).status.availableReplicas == 5

@@ -1,4 +1,4 @@
-"""Which step a deployment needs."""
+"""The next step of a Deployment."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def sizes(step: RolloutStep) -> dict[str, int | None]:
     return {rs.metadata.uid: rs.spec.replicas for rs in step.changes}
 
 
-def test_the_first_set_is_made_whole() -> None:
+def test_first_replicaset_has_all_replicas() -> None:
     step = decide(deployment(3), [], no_pods, NOW)
     assert step.create is not None
     assert step.create.spec.replicas == 3
@@ -27,20 +27,20 @@ def test_the_first_set_is_made_whole() -> None:
     assert (status.observedGeneration, status.unavailableReplicas) == (1, 3)
 
 
-def test_a_new_template_gets_a_set_with_what_room_there_is() -> None:
+def test_replicaset_of_a_new_template_is_limited_by_max_surge() -> None:
     step = decide(deployment(10, image="i:2"), [replica_set("old", 10, revision=4, desired=10)], no_pods, NOW)
     assert step.create is not None
     assert (step.create.spec.replicas, step.create.metadata.annotations[REVISION]) == (3, "5")
 
 
-def test_a_paused_deployment_is_scaled_but_not_rolled() -> None:
+def test_paused_deployment_is_scaled_but_not_updated() -> None:
     paused = deployment(6, image="i:2", paused=True)
     step = decide(paused, [replica_set("old", 3, desired=3)], no_pods, NOW)
     assert step.create is None
     assert sizes(step) == {"old": 6}
 
 
-def test_a_deployment_that_is_made_paused_waits() -> None:
+def test_deployment_created_paused_creates_no_replicaset() -> None:
     step = decide(deployment(6, paused=True), [], no_pods, NOW)
     assert (step.create, step.changes) == (None, [])
     assert [condition.reason for condition in step.deployment.status.conditions] == [
@@ -49,12 +49,12 @@ def test_a_deployment_that_is_made_paused_waits() -> None:
     ]
 
 
-def test_scaling_comes_before_rolling() -> None:
+def test_scaling_precedes_the_rolling_update() -> None:
     step = decide(deployment(6, image="i:2"), [replica_set("old", 3, desired=3)], no_pods, NOW)
     assert (step.create, sizes(step)) == (None, {"old": 6})
 
 
-def test_going_back_renumbers_the_old_set() -> None:
+def test_reverted_template_gives_the_old_replicaset_a_new_revision() -> None:
     replica_sets = [
         replica_set("a", 0, image="i:1", revision=1, desired=2),
         replica_set("b", 2, image="i:2", revision=2, desired=2),
@@ -67,19 +67,19 @@ def test_going_back_renumbers_the_old_set() -> None:
     assert step.deployment.metadata.annotations[REVISION] == "3"
 
 
-def test_a_set_that_was_there_is_found() -> None:
+def test_existing_replicaset_of_the_template_is_found() -> None:
     step = decide(deployment(2), [replica_set("a", 1, image="i:1", desired=2, available=0)], no_pods, NOW)
     reasons = {condition.type: condition.reason for condition in step.deployment.status.conditions}
     assert reasons["Progressing"] in ("FoundNewReplicaSet", "ReplicaSetUpdated")
     assert step.deployment.metadata.annotations[REVISION] == "1"
 
 
-def test_all_old_pods_go_before_new_ones_come() -> None:
+def test_recreate_waits_for_the_end_of_all_old_pods() -> None:
     new_deployment = deployment(2, image="i:2", strategy="Recreate")
     step = decide(new_deployment, [replica_set("old", 2, desired=2)], no_pods, NOW)
     assert (step.create, sizes(step)) == (None, {"old": 0})
-    leaving = replica_set("old", 0, pods=1, desired=2)
-    assert decide(new_deployment, [leaving], no_pods, NOW).create is None
+    deleted = replica_set("old", 0, pods=1, desired=2)
+    assert decide(new_deployment, [deleted], no_pods, NOW).create is None
     empty = replica_set("old", 0, pods=0, desired=2)
     assert decide(new_deployment, [empty], lambda sets: [pod("p")], NOW).create is None
     step = decide(new_deployment, [empty], no_pods, NOW)
@@ -87,15 +87,15 @@ def test_all_old_pods_go_before_new_ones_come() -> None:
     assert step.create.spec.replicas == 2
 
 
-def test_a_deployment_that_is_being_deleted_is_only_counted() -> None:
-    leaving = deployment(9)
-    leaving.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"
-    step = decide(leaving, [replica_set("old", 3, desired=3)], no_pods, NOW)
+def test_deleted_deployment_only_updates_its_status() -> None:
+    deleted = deployment(9)
+    deleted.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"
+    step = decide(deleted, [replica_set("old", 3, desired=3)], no_pods, NOW)
     assert (step.create, step.changes, step.deletions) == (None, (), ())
     assert step.deployment.status.replicas == 3
 
 
-def test_what_is_finished_changes_nothing() -> None:
+def test_complete_deployment_changes_nothing() -> None:
     first = decide(deployment(2), [replica_set("a", 2, image="i:1", desired=2)], no_pods, NOW)
     second = decide(first.deployment, [replica_set("a", 2, image="i:1", desired=2)], no_pods, NOW + 60)
     assert (second.deployment, second.changes, second.deletions) == (first.deployment, (), [])
@@ -132,7 +132,7 @@ def names(replica_sets: list[ReplicaSet]) -> list[str]:
     return [rs.metadata.uid for rs in replica_sets]
 
 
-def test_old_sets_beyond_the_limit_go() -> None:
+def test_old_replicasets_beyond_the_history_limit_are_surplus() -> None:
     sets = [replica_set(name, 0, revision=number) for name, number in (("c", 3), ("a", 1), ("b", 2))]
     assert names(surplus(deployment(revisionHistoryLimit=1), sets)) == ["a", "b"]
     assert names(surplus(deployment(revisionHistoryLimit=3), sets)) == []

@@ -29,7 +29,7 @@ def annotations(rs: ReplicaSet) -> dict[str, str]:
     return rs.metadata.annotations
 
 
-def test_the_new_set() -> None:
+def test_new_replica_set() -> None:
     new_deployment = deployment(
         10, annotations={"k": "v", REVISION: "7", "kubectl.kubernetes.io/last-applied-configuration": "x"}
     )
@@ -56,12 +56,12 @@ def test_a_hash_is_stable_and_changes_with_template_and_collisions() -> None:
     assert new_replica_set(collided, 1, 1).metadata.name != name
 
 
-def test_long_names_are_cut() -> None:
+def test_long_names_are_truncated() -> None:
     assert replica_set_name("a" * 253, "12345") == "a" * 247 + "-12345"
     assert replica_set_name("web", "12345") == "web-12345"
 
 
-def test_which_set_is_new() -> None:
+def test_oldest_replicaset_with_the_template_is_new() -> None:
     younger, older = replica_set("b", 1, image="i:1", age_s=5), replica_set("a", 1, image="i:1", age_s=9)
     other = replica_set("c", 1, image="i:2", age_s=7)
     replica_sets = sort_replica_sets(deployment(), [younger, other, older])
@@ -73,15 +73,15 @@ def test_which_set_is_new() -> None:
 @pytest.mark.parametrize(
     ("before", "history", "revision", "expected"),
     [
-        pytest.param("3", "", 3, {REVISION: "3"}, id="has it"),
-        pytest.param("5", "", 3, {REVISION: "5"}, id="has a higher one"),
-        pytest.param("1", "", 3, {REVISION: "3", HISTORY: "1"}, id="gone back to"),
-        pytest.param("4", "1,2", 6, {REVISION: "6", HISTORY: "1,2,4"}, id="gone back to again"),
-        pytest.param("x", "", 3, {REVISION: "x"}, id="no number"),
-        pytest.param(None, "", 3, {REVISION: "3"}, id="none"),
+        pytest.param("3", "", 3, {REVISION: "3"}, id="same revision"),
+        pytest.param("5", "", 3, {REVISION: "5"}, id="higher revision"),
+        pytest.param("1", "", 3, {REVISION: "3", HISTORY: "1"}, id="rolled back"),
+        pytest.param("4", "1,2", 6, {REVISION: "6", HISTORY: "1,2,4"}, id="rolled back again"),
+        pytest.param("x", "", 3, {REVISION: "x"}, id="not a number"),
+        pytest.param(None, "", 3, {REVISION: "3"}, id="no revision"),
     ],
 )
-def test_the_number_of_a_set_that_is_new(
+def test_revision_annotation_of_the_new_replicaset(
     before: str | None, history: str, revision: int, expected: dict[str, str]
 ) -> None:
     rs = replica_set("a", 1, revision=before)
@@ -92,7 +92,7 @@ def test_the_number_of_a_set_that_is_new(
     assert (after is rs) is (annotations(rs) == expected)
 
 
-def test_a_long_history_loses_its_first_numbers() -> None:
+def test_long_revision_history_is_truncated_at_its_start() -> None:
     rs = replica_set("a", 1, revision=1001)
     rs.metadata.annotations[HISTORY] = ",".join(str(number) for number in range(100, 900))
     history = annotations(update_annotations(rs, deployment(), 1002))[HISTORY]
@@ -101,7 +101,7 @@ def test_a_long_history_loses_its_first_numbers() -> None:
     assert not history.startswith("100,")
 
 
-def test_annotations_and_seconds_follow_the_deployment() -> None:
+def test_annotations_and_min_ready_seconds_are_copied_from_the_deployment() -> None:
     rs = replica_set("a", 1)
     after = update_annotations(rs, deployment(annotations={"k": "v"}, minReadySeconds=9), 1)
     assert annotations(after)["k"] == "v"
@@ -109,7 +109,7 @@ def test_annotations_and_seconds_follow_the_deployment() -> None:
     assert "k" not in annotations(rs)
 
 
-def test_a_size_is_noted_with_what_it_was_for() -> None:
+def test_resized_replicaset_has_desired_and_max_replicas_annotations() -> None:
     rs = replica_set("a", 1)
     after = resized(rs, 4, deployment(8))
     assert (after.spec.replicas, annotations(after)[DESIRED], annotations(after)[MOST]) == (4, "8", "10")
@@ -117,14 +117,14 @@ def test_a_size_is_noted_with_what_it_was_for() -> None:
     assert rs.spec.replicas == 1
 
 
-def test_the_highest_and_the_last() -> None:
+def test_highest_and_second_highest_revision() -> None:
     replica_sets = [replica_set(str(number), 1, revision=number) for number in (3, 9, 7)]
     assert (max_revision(replica_sets), last(replica_sets)) == (9, 7)
     assert (max_revision([]), last(replica_sets[:1])) == (0, 0)
 
 
 @pytest.mark.parametrize(
-    ("replicas", "surge", "missing", "expected"),
+    ("replicas", "surge", "unavailable", "expected"),
     [
         (10, "25%", "25%", (3, 2)),
         (1, "25%", "25%", (1, 0)),
@@ -137,18 +137,20 @@ def test_the_highest_and_the_last() -> None:
         (10, "33%", "33%", (4, 3)),
     ],
 )
-def test_shares_of_the_size(replicas: int, surge: int | str, missing: int | str, expected: tuple[int, int]) -> None:
-    new_deployment = deployment(replicas, surge=surge, missing=missing)
+def test_max_surge_and_max_unavailable_from_percentages(
+    replicas: int, surge: int | str, unavailable: int | str, expected: tuple[int, int]
+) -> None:
+    new_deployment = deployment(replicas, surge=surge, unavailable=unavailable)
     assert (max_surge(new_deployment), max_unavailable(new_deployment)) == expected
     assert max_replicas(new_deployment) == replicas + expected[0]
 
 
-def test_none_where_all_change_at_once() -> None:
+def test_recreate_has_no_surge_and_no_unavailable_pods() -> None:
     new_deployment = deployment(10, strategy="Recreate")
     assert (max_surge(new_deployment), max_unavailable(new_deployment)) == (0, 0)
 
 
-def test_the_largest_number_means_without_limit() -> None:
+def test_max_int32_deadline_and_history_limit_mean_unlimited() -> None:
     new_deployment = deployment(deadline=2**31 - 1, revisionHistoryLimit=2**31 - 1)
     assert (deadline_s(new_deployment), revision_history_limit(new_deployment)) == (None, None)
     assert deadline_s(deployment(deadline=5)) == 5

@@ -1,4 +1,4 @@
-"""What the status says, and how an update is judged."""
+"""Status of a Deployment: counts, and the conditions Available, Progressing and ReplicaFailure."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def progressing(reason: str, *, status: str = "True", age_s: float = 10) -> dict
     }
 
 
-def test_the_counts() -> None:
+def test_replica_counts() -> None:
     old = [replica_set("a", 2, available=1, pods=3), replica_set("b", 0, terminatingReplicas=2)]
     status = calculate_status(
         deployment(4, generation=7, status={"collisionCount": 2}), ReplicaSets(replica_set("n", 3), old), NOW
@@ -50,16 +50,16 @@ def test_the_counts() -> None:
     )
 
 
-def test_one_set_that_does_not_count_terminating_pods_hides_the_sum() -> None:
-    silent = replica_set("a", 1)
-    silent.status.terminatingReplicas = None
-    assert calculate_status(deployment(1), ReplicaSets(silent, []), NOW).terminatingReplicas is None
-    silent.status.observedGeneration = 0
-    assert calculate_status(deployment(1), ReplicaSets(silent, []), NOW).terminatingReplicas == 0
+def test_terminating_replicas_are_unknown_if_a_replicaset_does_not_count_them() -> None:
+    without_terminating = replica_set("a", 1)
+    without_terminating.status.terminatingReplicas = None
+    assert calculate_status(deployment(1), ReplicaSets(without_terminating, []), NOW).terminatingReplicas is None
+    without_terminating.status.observedGeneration = 0
+    assert calculate_status(deployment(1), ReplicaSets(without_terminating, []), NOW).terminatingReplicas == 0
 
 
 @pytest.mark.parametrize(("available", "expected"), [(3, "True"), (2, "False")])
-def test_enough_are_available(available: int, expected: str) -> None:
+def test_available_condition_requires_minimum_availability(available: int, expected: str) -> None:
     status = calculate_status(deployment(4), ReplicaSets(replica_set("n", 4, available=available), []), NOW)
     assert condition_of(status, "Available") == (
         expected,
@@ -70,20 +70,20 @@ def test_enough_are_available(available: int, expected: str) -> None:
     )
 
 
-def judged(deployment: Deployment, new: Any, *old: Any) -> tuple[str, str, str] | None:
+def progressing_condition(deployment: Deployment, new: Any, *old: Any) -> tuple[str, str, str] | None:
     return condition_of(rollout_status(deployment, ReplicaSets(new, old), NOW), "Progressing")
 
 
-def test_complete() -> None:
+def test_complete_rollout_has_reason_new_replica_set_available() -> None:
     status = {"conditions": [progressing("ReplicaSetUpdated")]}
-    assert judged(deployment(2, status=status), replica_set("n", 2)) == (
+    assert progressing_condition(deployment(2, status=status), replica_set("n", 2)) == (
         "True",
         "NewReplicaSetAvailable",
         'ReplicaSet "web-n" has successfully progressed.',
     )
 
 
-def test_progress_renews_the_time_of_the_update_alone() -> None:
+def test_progress_renews_update_time_but_not_transition_time() -> None:
     status = {"conditions": [progressing("ReplicaSetUpdated", age_s=100)]}
     status_ = rollout_status(deployment(2, status=status), ReplicaSets(replica_set("n", 2, available=1), []), NOW)
     assert condition_of(status_, "Progressing") == ("True", "ReplicaSetUpdated", 'ReplicaSet "web-n" is progressing.')
@@ -107,28 +107,28 @@ COUNTS = {"replicas": 2, "updatedReplicas": 2, "readyReplicas": 1, "availableRep
         ("NewReplicaSetAvailable", 9999, "NewReplicaSetAvailable"),
     ],
 )
-def test_no_progress(reason: str, age_s: float, expected: str) -> None:
+def test_rollout_without_progress_exceeds_the_deadline(reason: str, age_s: float, expected: str) -> None:
     deployment_ = deployment(2, status={**COUNTS, "conditions": [progressing(reason, age_s=age_s)]})
-    judgement = judged(deployment_, replica_set("n", 2, available=1))
-    assert judgement is not None
-    assert judgement[1] == expected
+    condition = progressing_condition(deployment_, replica_set("n", 2, available=1))
+    assert condition is not None
+    assert condition[1] == expected
     if expected == "ProgressDeadlineExceeded" != reason:
-        assert judgement == ("False", expected, 'ReplicaSet "web-n" has timed out progressing.')
+        assert condition == ("False", expected, 'ReplicaSet "web-n" has timed out progressing.')
 
 
-def test_a_late_update_that_ends_is_complete() -> None:
+def test_rollout_past_its_deadline_can_still_complete() -> None:
     late = progressing("ProgressDeadlineExceeded", status="False")
     deployment_ = deployment(2, status={**COUNTS, "conditions": [late]})
-    assert judged(deployment_, replica_set("n", 2)) == (
+    assert progressing_condition(deployment_, replica_set("n", 2)) == (
         "True",
         "NewReplicaSetAvailable",
         'ReplicaSet "web-n" has successfully progressed.',
     )
 
 
-def test_without_a_deadline_nothing_is_judged() -> None:
+def test_no_progressing_condition_without_a_deadline() -> None:
     status = {"conditions": [progressing("ReplicaSetUpdated")]}
-    assert judged(deployment(2, deadline=None, status=status), replica_set("n", 1)) is None
+    assert progressing_condition(deployment(2, deadline=None, status=status), replica_set("n", 1)) is None
 
 
 def test_a_replica_set_that_cannot_create_pods_is_reported() -> None:
@@ -145,18 +145,28 @@ def test_a_replica_set_that_cannot_create_pods_is_reported() -> None:
     [
         pytest.param(True, None, 600, ("Unknown", "DeploymentPaused", "Deployment is paused"), id="paused"),
         pytest.param(
-            True, "ReplicaSetUpdated", 600, ("Unknown", "DeploymentPaused", "Deployment is paused"), id="midway"
+            True,
+            "ReplicaSetUpdated",
+            600,
+            ("Unknown", "DeploymentPaused", "Deployment is paused"),
+            id="paused during an update",
         ),
-        pytest.param(True, "DeploymentPaused", 600, ("Unknown", "DeploymentPaused", "m"), id="told"),
+        pytest.param(True, "DeploymentPaused", 600, ("Unknown", "DeploymentPaused", "m"), id="already paused"),
         pytest.param(
-            False, "DeploymentPaused", 600, ("Unknown", "DeploymentResumed", "Deployment is resumed"), id="on"
+            False, "DeploymentPaused", 600, ("Unknown", "DeploymentResumed", "Deployment is resumed"), id="resumed"
         ),
         pytest.param(False, None, 600, None, id="never paused"),
-        pytest.param(True, "ProgressDeadlineExceeded", 600, ("Unknown", "ProgressDeadlineExceeded", "m"), id="late"),
+        pytest.param(
+            True,
+            "ProgressDeadlineExceeded",
+            600,
+            ("Unknown", "ProgressDeadlineExceeded", "m"),
+            id="paused after the deadline",
+        ),
         pytest.param(True, None, None, None, id="no deadline"),
     ],
 )
-def test_pausing_stops_the_watch(
+def test_progressing_condition_of_paused_and_resumed_deployments(
     paused: bool, before: str | None, deadline: int | None, expected: tuple[str, str, str] | None
 ) -> None:
     status = {"conditions": [progressing(before, status="Unknown")]} if before else {}
@@ -165,7 +175,7 @@ def test_pausing_stops_the_watch(
     assert condition_of(after, "Progressing") == expected
 
 
-def test_when_to_look_again() -> None:
+def test_next_check_is_at_the_progress_deadline() -> None:
     status = {**COUNTS, "conditions": [progressing("ReplicaSetUpdated", age_s=100)]}
     deployment_ = deployment(2, status=status)
     assert next_check_s(deployment_, deployment_.status, NOW) == 501

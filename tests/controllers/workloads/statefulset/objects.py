@@ -1,4 +1,4 @@
-"""StatefulSets and their pods, as tests want them."""
+"""Builders of StatefulSets and their pods."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -86,13 +86,13 @@ def member(
     phase: str = "Running",
     is_ready: bool = True,
     ready_for_s: float = 100,
-    is_leaving: bool = False,
+    is_deleted: bool = False,
 ) -> Pod:
-    """A pod that the set has."""
+    """A pod of the StatefulSet."""
     pod = new_pod(sset, sset.spec.template, revision, ordinal)
     pod.metadata.uid = f"uid-{ordinal}"
     pod.metadata.labels[REVISION_LABEL] = revision
-    pod.metadata.deletionTimestamp = times.format_time(NOW) if is_leaving else None
+    pod.metadata.deletionTimestamp = times.format_time(NOW) if is_deleted else None
     pod.status.phase = phase
     if is_ready and phase == "Running":
         since = times.format_time(NOW - ready_for_s)

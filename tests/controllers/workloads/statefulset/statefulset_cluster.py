@@ -7,14 +7,14 @@ from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim
 from sampan.machinery.client import PatchType
 from tests.controllers.cluster import Cluster
-from tests.controllers.workloads.hand_driven_pods import NAMESPACE, Stage
+from tests.controllers.workloads.hand_driven_pods import NAMESPACE, FakeKubelet
 from tests.controllers.workloads.statefulset.objects import stateful_set
 
 
 @dataclass(slots=True)
-class Scene:
+class StatefulSetCluster:
     cluster: Cluster
-    stage: Stage
+    kubelet: FakeKubelet
 
     async def create(self, *args: Any, **fields: Any) -> StatefulSet:
         created_stateful_set = await self.cluster.client.of(StatefulSet).create(stateful_set(*args, **fields))
@@ -29,11 +29,11 @@ class Scene:
         await self.cluster.client.of(StatefulSet).patch("web", {"spec": spec}, NAMESPACE, type=PatchType.STRATEGIC)
         await self.cluster.clock.settle()
 
-    async def use(self, image: str) -> None:
+    async def set_image(self, image: str) -> None:
         await self.patch({"template": {"spec": {"containers": [{"name": "c", "image": image}]}}})
 
     async def images(self) -> dict[str, str]:
-        return {name: (pod.spec.containers or [])[0].image for name, pod in (await self.stage.pods()).items()}
+        return {name: (pod.spec.containers or [])[0].image for name, pod in (await self.kubelet.pods()).items()}
 
     async def revisions(self) -> dict[int, ControllerRevision]:
         revisions = (await self.cluster.client.of(ControllerRevision).list()).items

@@ -1,4 +1,4 @@
-"""What a StatefulSet does next."""
+"""The next steps of a StatefulSet."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from tests.controllers.workloads.statefulset.objects import NOW, member, statefu
 def planned(
     sset: StatefulSet, pods: list[Pod], *, claims: list[PersistentVolumeClaim] | None = None, **more: Any
 ) -> StatefulSetPlan:
-    known = {claim.metadata.name: claim for claim in claims or []}
+    claims_by_name = {claim.metadata.name: claim for claim in claims or []}
     fields: dict[str, Any] = {"current": "one", "update": "one", **more}
     return decide(
         StatefulSetView(
@@ -32,7 +32,7 @@ def planned(
             current_template=template("one"),
             update_template=template("two"),
             pods=pods,
-            claim=known.get,
+            claim=claims_by_name.get,
             now=NOW,
             **fields,
         )
@@ -43,71 +43,85 @@ def step_texts(plan: StatefulSetPlan) -> list[str]:
     return [f"{step.action.name.lower()} {step.pod.metadata.name}" for step in plan.steps]
 
 
-LATE: dict[str, Any] = {"is_ready": False}
+NOT_READY: dict[str, Any] = {"is_ready": False}
 CASES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]], list[str]]] = [
-    ("nothing there", {}, {}, ["create web-0"]),
-    ("the first is not ready", {}, {0: LATE}, []),
-    ("the first is ready", {}, {0: {}}, ["create web-1"]),
+    ("no pods", {}, {}, ["create web-0"]),
+    ("first pod not ready", {}, {0: NOT_READY}, []),
+    ("first pod ready", {}, {0: {}}, ["create web-1"]),
     ("a gap is filled first", {}, {0: {}, 2: {}}, ["create web-1"]),
-    ("all there", {}, {0: {}, 1: {}, 2: {}}, []),
-    ("a terminating one is waited for", {}, {0: {}, 1: {"is_leaving": True}}, []),
-    ("a failed one is deleted", {}, {0: {}, 1: {"phase": "Failed"}, 2: {}}, ["delete web-1"]),
-    ("a succeeded one is deleted", {}, {0: {"phase": "Succeeded"}}, ["delete web-0"]),
-    ("a failed one that leaves is waited for", {}, {0: {"phase": "Failed", "is_leaving": True}}, []),
+    ("all pods ready", {}, {0: {}, 1: {}, 2: {}}, []),
+    ("waits for a terminating pod", {}, {0: {}, 1: {"is_deleted": True}}, []),
+    ("failed pod is deleted", {}, {0: {}, 1: {"phase": "Failed"}, 2: {}}, ["delete web-1"]),
+    ("succeeded pod is deleted", {}, {0: {"phase": "Succeeded"}}, ["delete web-0"]),
+    ("waits for a terminating failed pod", {}, {0: {"phase": "Failed", "is_deleted": True}}, []),
     ("parallel", {"policy": "Parallel"}, {}, ["create web-0", "create web-1", "create web-2"]),
-    ("parallel fills gaps", {"policy": "Parallel"}, {1: LATE}, ["create web-0", "create web-2"]),
+    ("parallel fills gaps", {"policy": "Parallel"}, {1: NOT_READY}, ["create web-0", "create web-2"]),
     ("start ordinal", {"start": 5}, {}, ["create web-5"]),
-    ("start ordinal, the next", {"start": 5}, {5: {}}, ["create web-6"]),
-    ("below the start is condemned", {"start": 1, "replicas": 1}, {0: {}, 1: {}}, ["delete web-0"]),
+    ("start ordinal, next pod", {"start": 5}, {5: {}}, ["create web-6"]),
+    ("pod below the start ordinal is deleted", {"start": 1, "replicas": 1}, {0: {}, 1: {}}, ["delete web-0"]),
     ("scale down from the top", {"replicas": 1}, {0: {}, 1: {}, 2: {}}, ["delete web-2"]),
-    ("scale down waits for one that leaves", {"replicas": 1}, {0: {}, 1: {}, 2: {"is_leaving": True}}, []),
-    ("scale down does not wait for a sick one below", {"replicas": 1}, {0: {}, 1: LATE, 2: {}}, ["delete web-2"]),
-    ("scale down waits for a sick replica", {"replicas": 1}, {0: LATE, 1: {}}, []),
-    ("a sick condemned that is not the first waits", {"replicas": 1}, {0: {}, 1: LATE, 2: LATE}, []),
+    ("scale down waits for a terminating pod", {"replicas": 1}, {0: {}, 1: {}, 2: {"is_deleted": True}}, []),
     (
-        "a condemned that failed goes",
+        "scale down does not wait for an unready condemned pod below",
+        {"replicas": 1},
+        {0: {}, 1: NOT_READY, 2: {}},
+        ["delete web-2"],
+    ),
+    ("scale down waits for an unready replica", {"replicas": 1}, {0: NOT_READY, 1: {}}, []),
+    ("scale down waits while two condemned pods are unready", {"replicas": 1}, {0: {}, 1: NOT_READY, 2: NOT_READY}, []),
+    (
+        "failed condemned pod is deleted",
         {"replicas": 0},
         {0: {"phase": "Failed"}, 1: {"phase": "Failed"}},
         ["delete web-1"],
     ),
-    ("the first sick condemned goes", {"replicas": 1}, {0: {}, 1: {}, 2: LATE}, ["delete web-2"]),
-    ("parallel scale down", {"replicas": 0, "policy": "Parallel"}, {0: {}, 1: LATE}, ["delete web-1", "delete web-0"]),
+    ("only unready condemned pod is deleted", {"replicas": 1}, {0: {}, 1: {}, 2: NOT_READY}, ["delete web-2"]),
+    (
+        "parallel scale down",
+        {"replicas": 0, "policy": "Parallel"},
+        {0: {}, 1: NOT_READY},
+        ["delete web-1", "delete web-0"],
+    ),
     ("not ready for long enough", {"min_ready": 10}, {0: {"ready_for_s": 9}}, []),
     ("ready for long enough", {"min_ready": 10}, {0: {"ready_for_s": 10}}, ["create web-1"]),
-    ("a set that is deleted does nothing", {"deletionTimestamp": "2026-01-01T00:00:00Z"}, {}, []),
+    ("deleted StatefulSet does nothing", {"deletionTimestamp": "2026-01-01T00:00:00Z"}, {}, []),
 ]
 
 
 @pytest.mark.parametrize(("fields", "pods", "expected"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
-def test_order(fields: dict[str, Any], pods: dict[int, dict[str, Any]], expected: list[str]) -> None:
+def test_steps_by_pod_management_policy(
+    fields: dict[str, Any], pods: dict[int, dict[str, Any]], expected: list[str]
+) -> None:
     sset = stateful_set(**fields)
-    assert step_texts(planned(sset, [member(sset, at, **how) for at, how in pods.items()])) == expected
+    assert step_texts(planned(sset, [member(sset, at, **state) for at, state in pods.items()])) == expected
 
 
 TWO: dict[str, Any] = {"revision": "two"}
 UPDATES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]], list[str]]] = [
     ("from the top", {}, {0: {}, 1: {}, 2: {}}, ["delete web-2"]),
     ("one after the other", {}, {0: {}, 1: {}, 2: TWO}, ["delete web-1"]),
-    ("waits for what is replaced", {}, {0: {}, 1: {}, 2: {**TWO, **LATE}}, []),
-    ("waits for the end of what is replaced", {}, {0: {}, 1: {}, 2: {"is_leaving": True}}, []),
-    ("over", {}, {0: TWO, 1: TWO, 2: TWO}, []),
+    ("waits for the updated pod", {}, {0: {}, 1: {}, 2: {**TWO, **NOT_READY}}, []),
+    ("waits for the terminating pod", {}, {0: {}, 1: {}, 2: {"is_deleted": True}}, []),
+    ("complete", {}, {0: TWO, 1: TWO, 2: TWO}, []),
     ("partition", {"partition": 2}, {0: {}, 1: {}, 2: {}}, ["delete web-2"]),
     ("partition reached", {"partition": 2}, {0: {}, 1: {}, 2: TWO}, []),
     ("partition beyond", {"partition": 3}, {0: {}, 1: {}, 2: {}}, []),
     ("partition counts from the start", {"partition": 1, "start": 5}, {5: {}, 6: {}, 7: TWO}, ["delete web-6"]),
     ("partition reached from the start", {"partition": 1, "start": 5}, {5: {}, 6: TWO, 7: TWO}, []),
     ("on delete", {"strategy": "OnDelete"}, {0: {}, 1: {}, 2: {}}, []),
-    ("a broken one of the old template in order blocks", {}, {0: LATE, 1: {}, 2: {}}, []),
-    ("in parallel it does not", {"policy": "Parallel"}, {0: LATE, 1: {}, 2: {}}, ["delete web-2"]),
-    ("in parallel one at a time too", {"policy": "Parallel"}, {0: {}, 1: {}, 2: {**TWO, **LATE}}, []),
+    ("unready old pod blocks OrderedReady", {}, {0: NOT_READY, 1: {}, 2: {}}, []),
+    ("unready old pod does not block Parallel", {"policy": "Parallel"}, {0: NOT_READY, 1: {}, 2: {}}, ["delete web-2"]),
+    ("Parallel updates one pod at a time", {"policy": "Parallel"}, {0: {}, 1: {}, 2: {**TWO, **NOT_READY}}, []),
     ("scaling goes before updating", {"replicas": 2}, {0: {}, 1: {}, 2: {}}, ["delete web-2"]),
 ]
 
 
 @pytest.mark.parametrize(("fields", "pods", "expected"), [pytest.param(*case[1:], id=case[0]) for case in UPDATES])
-def test_updates(fields: dict[str, Any], pods: dict[int, dict[str, Any]], expected: list[str]) -> None:
+def test_steps_of_a_rolling_update(
+    fields: dict[str, Any], pods: dict[int, dict[str, Any]], expected: list[str]
+) -> None:
     sset = stateful_set(**fields)
-    plan = planned(sset, [member(sset, at, **how) for at, how in pods.items()], update="two")
+    plan = planned(sset, [member(sset, at, **state) for at, state in pods.items()], update="two")
     assert step_texts(plan) == expected
 
 
@@ -130,7 +144,7 @@ def test_a_new_pod_has_the_revision_of_its_ordinal(fields: dict[str, Any], ordin
     assert [c.image for c in pod.spec.containers or ()] == [revision]
 
 
-def test_a_new_pod_is_who_it_is() -> None:
+def test_new_pod_has_the_identity_of_its_ordinal() -> None:
     sset = stateful_set(1, start=7, claims=["data"])
     pod = planned(sset, []).steps[0].pod
     assert (pod.metadata.name, pod.metadata.generateName, pod.metadata.namespace) == ("web-7", "web-", "default")
@@ -143,29 +157,29 @@ def test_a_new_pod_is_who_it_is() -> None:
     assert has_storage(sset, pod)
 
 
-def test_what_is_not_as_it_should_be_is_corrected() -> None:
+def test_pod_with_wrong_identity_or_storage_is_corrected() -> None:
     sset = stateful_set(1, claims=["data"])
-    nameless = member(sset, 0)
-    del nameless.metadata.labels[POD_NAME_LABEL]
-    assert step_texts(planned(sset, [nameless])) == ["correct web-0"]
-    bare = member(sset, 0)
-    bare.spec.volumes = []
-    assert step_texts(planned(sset, [bare])) == ["correct web-0"]
+    without_label = member(sset, 0)
+    del without_label.metadata.labels[POD_NAME_LABEL]
+    assert step_texts(planned(sset, [without_label])) == ["correct web-0"]
+    without_volumes = member(sset, 0)
+    without_volumes.spec.volumes = []
+    assert step_texts(planned(sset, [without_volumes])) == ["correct web-0"]
 
 
-def test_a_pending_pod_gets_the_claims_it_lacks() -> None:
+def test_pending_pod_gets_its_missing_claims() -> None:
     sset = stateful_set(2, claims=["data"])
     pending = member(sset, 0, phase="Pending")
     assert step_texts(planned(sset, [pending])) == ["add_claims web-0"]
     assert step_texts(planned(sset, [pending], claims=new_claims(sset, pending))) == []
 
 
-def test_status() -> None:
+def test_status_counts() -> None:
     sset = stateful_set(3, min_ready=10, generation=4)
     pods = [
         member(sset, 0, revision="one"),
         member(sset, 1, revision="two", ready_for_s=3),
-        member(sset, 2, revision="two", is_leaving=True),
+        member(sset, 2, revision="two", is_deleted=True),
         member(sset, 3, revision="two", is_ready=False),
     ]
     status = planned(sset, pods, update="two", collisions=2).status
@@ -175,13 +189,13 @@ def test_status() -> None:
     assert (status.observedGeneration, status.collisionCount) == (4, 2)
 
 
-def test_an_update_that_reached_everybody_is_over() -> None:
+def test_update_of_all_pods_becomes_the_current_revision() -> None:
     sset = stateful_set(2)
     status = planned(sset, [member(sset, at, revision="two") for at in range(2)], update="two").status
     assert (status.currentRevision, status.currentReplicas, status.updatedReplicas) == ("two", 2, 2)
 
 
-def test_a_pod_deleted_for_the_update_is_current_no_more() -> None:
+def test_pod_deleted_for_the_update_is_not_counted_as_current() -> None:
     sset = stateful_set(2)
     plan = planned(sset, [member(sset, at) for at in range(2)], update="two")
     assert step_texts(plan) == ["delete web-1"]
@@ -194,10 +208,10 @@ HUGE = 2_000_000_000
 @pytest.mark.parametrize(
     ("policy", "pods", "expected", "replicas"),
     [
-        pytest.param("OrderedReady", {}, 1, 0, id="in order, nothing there"),
-        pytest.param("OrderedReady", {0: {}, 7: {}}, 1, 2, id="in order, a gap"),
-        pytest.param("Parallel", {}, BURST, 0, id="in parallel, nothing there"),
-        pytest.param("Parallel", {3: {}, HUGE - 1: {}}, BURST, 2, id="in parallel, the first and the last"),
+        pytest.param("OrderedReady", {}, 1, 0, id="OrderedReady, no pods"),
+        pytest.param("OrderedReady", {0: {}, 7: {}}, 1, 2, id="OrderedReady, a gap"),
+        pytest.param("Parallel", {}, BURST, 0, id="Parallel, no pods"),
+        pytest.param("Parallel", {3: {}, HUGE - 1: {}}, BURST, 2, id="Parallel, two pods far apart"),
     ],
 )
 def test_two_billion_replicas_are_planned_in_bounded_batches(
@@ -210,13 +224,13 @@ def test_two_billion_replicas_are_planned_in_bounded_batches(
         return new_pod(sset, template, revision, ordinal)
 
     sset = stateful_set(HUGE, policy=policy)
-    present = [member(sset, ordinal, **facts) for ordinal, facts in pods.items()]
+    present = [member(sset, ordinal, **state) for ordinal, state in pods.items()]
     monkeypatch.setattr(replica_plan, "new_pod", counted)
     plan = planned(sset, present)
     assert (len(plan.steps), len(created), plan.status.replicas) == (expected, expected, replicas)
 
 
-def test_scaling_down_from_two_billion_deletes_what_there_is() -> None:
+def test_parallel_scale_down_deletes_at_most_one_burst() -> None:
     sset = stateful_set(0, policy="Parallel")
     present = [member(sset, ordinal) for ordinal in range(BURST + 10)]
     assert len(planned(sset, present).steps) == BURST

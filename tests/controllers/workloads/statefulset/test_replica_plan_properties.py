@@ -1,4 +1,4 @@
-"""Whatever state the pods of a StatefulSet are in, the plans lead to what is desired, and never astray."""
+"""From any state of the pods of a StatefulSet, its plans reach the desired state without a wrong step."""
 
 from typing import Any
 
@@ -20,11 +20,11 @@ from tests.controllers.workloads.statefulset.objects import NOW, member, statefu
 
 STATES: dict[str, dict[str, Any]] = {
     "ready": {},
-    "late": {"is_ready": False},
+    "not ready": {"is_ready": False},
     "pending": {"phase": "Pending"},
     "failed": {"phase": "Failed"},
     "succeeded": {"phase": "Succeeded"},
-    "leaving": {"is_leaving": True},
+    "terminating": {"is_deleted": True},
 }
 PODS = st.dictionaries(
     st.integers(0, 6), st.tuples(st.sampled_from(sorted(STATES)), st.sampled_from(["old", "new"])), max_size=6
@@ -54,7 +54,7 @@ def planned(sset: StatefulSet, pods: dict[int, Pod]) -> StatefulSetPlan:
 
 
 def check(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> None:
-    """No step is wrong."""
+    """Check that each step of the plan is allowed."""
     expected, partition = ordinals(sset), sset.spec.updateStrategy.rollingUpdate.partition or 0  # type: ignore[union-attr]
     for step in plan.steps:
         ordinal = ordinal_of(step.pod)
@@ -77,21 +77,21 @@ def check(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> Non
 
 
 def carried_out(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> dict[int, Pod]:
-    """The pods after that, when those that leave have left and the others are ready."""
+    """The pods after the plan, when terminating pods are gone and other pods are ready."""
     gone = {ordinal_of(step.pod) for step in plan.steps if step.action is Action.DELETE}
     created = {ordinal_of(step.pod): revision_of(step.pod) for step in plan.steps if step.action is Action.CREATE}
     after = {}
     for ordinal, pod in pods.items():
         if ordinal in gone or pod.metadata.deletionTimestamp is not None:
             continue
-        is_over = is_terminal(pod)
-        after[ordinal] = pod if is_over else member(sset, ordinal, revision=revision_of(pod))
+        is_finished = is_terminal(pod)
+        after[ordinal] = pod if is_finished else member(sset, ordinal, revision=revision_of(pod))
     return after | {ordinal: member(sset, ordinal, revision=revision) for ordinal, revision in created.items()}
 
 
 @settings(max_examples=150, deadline=None)
 @given(SETS, PODS)
-def test_plans_lead_to_what_is_desired(sset: StatefulSet, states: dict[int, tuple[str, str]]) -> None:
+def test_plans_reach_the_desired_state(sset: StatefulSet, states: dict[int, tuple[str, str]]) -> None:
     pods = {at: member(sset, at, revision=revision, **STATES[state]) for at, (state, revision) in states.items()}
     for _ in range(40):
         plan = planned(sset, pods)
