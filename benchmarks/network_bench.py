@@ -38,13 +38,13 @@ def rows() -> Iterator[Row]:
 
 
 async def _attach_and_detach(lab: Lab, has_port: bool) -> tuple[tuple[float, float], tuple[float, float]]:
-    pods = [lab.space(f"pod{number}") for number in range(PODS)]
+    pods = [lab.add_namespace(f"pod{number}") for number in range(PODS)]
     network = BridgeNetwork(
         directory=lab.node.parent / "records", config=BridgeConfig(bridge="bench0"), clock=RealClock()
     )
     async with network:
         network.use_pod_cidrs(CIDRS)
-        await network.attach("first", lab.space("first"), [])
+        await network.attach("first", lab.add_namespace("first"), [])
         attached = await _timed(
             network.attach(f"pod{n}", pod, [PortMapping(container_port=80, host_port=8000 + n)] if has_port else [])
             for n, pod in enumerate(pods)

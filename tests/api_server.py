@@ -1,4 +1,4 @@
-"""An API server in this process on a memory store, for tests of what talks to one: with a loopback and an HTTP port."""
+"""An API server in this process with a memory store, a loopback transport and an HTTP port, for tests of clients."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -38,7 +38,7 @@ class _EverybodyIsAdmin:
 
 
 def usual_authorizers(registry: Registry) -> UnionAuthorizer:
-    """Those of a new cluster."""
+    """Return the authorizers of a new cluster."""
     index = RbacIndex()
     for obj in default_objects():
         index.put(obj)

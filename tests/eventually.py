@@ -1,6 +1,4 @@
-"""Waits for a condition that nothing announces: a file, another process, a thread that a virtual clock does not
-know.
-"""
+"""Polling for conditions without an event: a file, another process, a thread that a virtual clock does not know."""
 
 from __future__ import annotations
 

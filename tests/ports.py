@@ -1,7 +1,7 @@
-"""Ports for servers that cannot be told to choose one themselves.
+"""Ports for servers that cannot choose a free port themselves.
 
 They lie below the range from which the system takes ports for outgoing connections, and each test worker has a part of
-its own, so that nobody takes a port between its choice and its use.
+its own, so that no other process takes a port between its choice and its use.
 """
 
 import itertools

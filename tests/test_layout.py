@@ -1,11 +1,11 @@
-"""The layout of source and tests: where a reader looks for a module, for its tests, and for what tests share."""
+"""The layout of source and tests: size of packages, place of test modules, and shared test code."""
 
 import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-TESTS_OF_THE_WHOLE = frozenset({"conformance", "docs", "e2e", "examples", "fuzz", "growth", "operators"})
-"""Directories of tests that belong to no package."""
+CROSS_PACKAGE_TESTS = frozenset({"conformance", "docs", "e2e", "examples", "fuzz", "growth", "operators"})
+"""Directories of tests that belong to no single package."""
 
 SERIES = frozenset(
     {
@@ -16,32 +16,32 @@ SERIES = frozenset(
         "scheduler/plugins",  # a plug-in each
     }
 )
-"""Packages with many modules that are alike, so that a reader knows in which one to look."""
+"""Packages with a series of modules of the same form, named after what they implement."""
 MOST_MODULES = 23
 
 
 def test_tests_mirror_the_source(repository: Path) -> None:
     """`tests/p/test_x.py` and `tests/p/test_x_aspect.py` test the module or package x of p, or the package p itself."""
-    astray = [
+    misplaced = [
         str(module.relative_to(repository))
         for module in _test_modules(repository)
         if not any(_is_about(module, name) for name in _names_in(_mirrored(repository, module.parent)))
     ]
-    assert astray == []
+    assert misplaced == []
 
 
-def test_no_test_module_is_a_library(repository: Path) -> None:
-    """What test modules share is in a module of its own: importing a test module runs what is in it."""
-    borrowed = [
+def test_no_module_imports_a_test_module(repository: Path) -> None:
+    """Shared code has a module of its own, because an import of a test module also imports its tests and fixtures."""
+    imports = [
         f"{path.relative_to(repository)}:{line}: {name}"
         for path in sorted((repository / "tests").rglob("*.py"))
         for line, name in _imported_modules(path)
         if name.startswith("tests.") and name.rpartition(".")[2].startswith("test_")
     ]
-    assert borrowed == []
+    assert imports == []
 
 
-def test_packages_have_rooms(repository: Path) -> None:
+def test_packages_have_at_most_23_modules(repository: Path) -> None:
     source = repository / "src/sampan"
     sizes = {
         str(package.parent.relative_to(source)): len([*package.parent.glob("*.py")])
@@ -56,7 +56,7 @@ def _test_modules(repository: Path) -> Iterator[Path]:
     tests = repository / "tests"
     for module in sorted(tests.rglob("test_*.py")):
         directory = module.parent.relative_to(tests).parts
-        if directory and directory[0] not in TESTS_OF_THE_WHOLE:
+        if directory and directory[0] not in CROSS_PACKAGE_TESTS:
             yield module
 
 

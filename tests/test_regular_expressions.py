@@ -1,9 +1,8 @@
 """No regular expression in the source takes more than linear time on any text.
 
-Python's `re` backtracks. Every pattern is taken out of the source, and matched the way the source does it against texts
-that are made for it: each of its repetitions repeated, with what must come before it, and an end that does not fit.
-Patterns whose text is known only at run time, and those that are slow where nobody else decides on the text, are listed
-with the reason.
+Python's `re` backtracks. Every pattern is extracted from the source, and matched with the same method as in the source
+against texts that are built for it: each repetition of the pattern many times, after a prefix that matches the part
+before it, and with an end that does not match. Patterns that are known only at run time are listed with the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ FUNCTIONS = ("compile", "match", "search", "fullmatch", "sub", "subn", "split", 
 SEARCHING = ("search", "sub", "subn", "split", "findall", "finditer")
 
 
-AT_RUN_TIME = {
+RUN_TIME_PATTERNS = {
     ("sampan/api/names.py", "compile"): "patterns of the same file, which the test takes from there",
     (
         "sampan/apiserver/proxy/response_rewriter.py",
@@ -34,12 +33,12 @@ AT_RUN_TIME = {
     ): "one of nine tag names of the same file between literals",
     ("sampan/api/resources/runtime_config.py", "fullmatch"): "one of three literals of the same file",
 }
-"""Patterns that are made while the program runs."""
+"""Calls whose pattern is known only at run time, with the reason why it takes linear time."""
 
 CANDIDATES = "a0-./ \nA_x\"'<>,=:$()\\%+e\t\r*Z@é["
 ENDS = ("", "!", "\n")
 SIZES = (8, 11, 14, 17, 20, 23, 26, 30, 36, 46, 64, 256, 1024, 4096)
-"""Small steps first: where the time doubles with each repetition, a large step takes minutes."""
+"""The steps are small at first: a large step takes minutes if the time doubles with each repetition."""
 SLOW_S = 0.02
 
 
@@ -61,7 +60,7 @@ class Expression:
 
 
 def calls() -> Iterator[tuple[Path, ast.Module, ast.Call, str]]:
-    """All calls of functions of `re`, and how the result is used."""
+    """Yield all calls of functions of `re`, with the method that is called on the result."""
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text()
         if not re.search(r"\bre\.[a-z]+\(", text):
@@ -84,7 +83,7 @@ def calls() -> Iterator[tuple[Path, ast.Module, ast.Call, str]]:
 
 
 def _methods_of_names(tree: ast.Module) -> dict[int, str]:
-    """For `_NAME = re.compile(…)`: the method of the name that is used; `search` counts more than all others."""
+    """Return the method that is called on each `_NAME = re.compile(…)`; a searching method takes precedence."""
     names = {
         target.id: id(node.value)
         for node in ast.walk(tree)
@@ -116,7 +115,7 @@ def patterns() -> Iterator[Expression]:
             except NameError:
                 break
         if not arguments or not isinstance(arguments[0], str | bytes):
-            if (place, method) not in AT_RUN_TIME and (place, "compile") not in AT_RUN_TIME:
+            if (place, method) not in RUN_TIME_PATTERNS and (place, "compile") not in RUN_TIME_PATTERNS:
                 raise AssertionError(f"{place}:{call.lineno}: a pattern that is known only at run time")
             continue
         flags = next((value for value in arguments[1:] if isinstance(value, re.RegexFlag)), 0)
@@ -132,7 +131,7 @@ def patterns() -> Iterator[Expression]:
 
 
 def attacks(pattern: str | bytes, flags: int) -> Iterator[tuple[str, str]]:
-    """Pairs of what comes first and what is repeated."""
+    """Yield pairs of a prefix and a text to repeat."""
     text = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
     tree = sre_parse.parse(text, flags & ~re.UNICODE if isinstance(pattern, bytes) else flags)
     pairs: set[tuple[str, str]] = set()
@@ -164,7 +163,7 @@ def _attacks(nodes: list[Any], prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _samples(nodes: list[Any]) -> list[str]:
-    """Some texts that these nodes match."""
+    """Return some texts that these nodes match."""
     texts = [""]
     for node in nodes:
         parts = _node_samples(node)
@@ -231,7 +230,7 @@ def _is_member(member: Any, char: str) -> bool:
 
 
 def slow_text(expression: Expression) -> str:
-    """A text on which the pattern takes more than linear time; empty if none was found."""
+    """Return a text on which the pattern takes more than linear time, or an empty string."""
     compiled = re.compile(expression.pattern, expression.flags)
     for prefix, repeated in attacks(expression.pattern, expression.flags):
         for end in ENDS:
@@ -241,7 +240,7 @@ def slow_text(expression: Expression) -> str:
 
 
 def _slow_at(compiled: re.Pattern[Any], method: str, prefix: str, repeated: str, end: str) -> int:
-    """How many repetitions show it, 0 if none do."""
+    """Return the number of repetitions at which the time grows more than linearly, or 0."""
     before = 0.0
     for size in SIZES:
         took = _time(compiled, method, prefix + repeated * size + end)
@@ -283,20 +282,20 @@ def _time(compiled: re.Pattern[Any], method: str, text: str) -> float:
         (r"(?:[a-z0-9]+[.-]?)+", "fullmatch"),
     ],
 )
-def test_a_pattern_that_is_slow_is_found(pattern: str, method: str) -> None:
-    assert slow_text(Expression("here", 0, pattern, re.DOTALL, method))
+def test_superlinear_pattern_is_detected(pattern: str, method: str) -> None:
+    assert slow_text(Expression("test", 0, pattern, re.DOTALL, method))
 
 
 @pytest.mark.parametrize(
     ("pattern", "method"),
     [(r"[a-z]+(?:-[a-z]+)*", "fullmatch"), (r"(?>a+)b", "match"), (r"%(?![0-9A-F]{2})", "search")],
 )
-def test_a_pattern_that_is_fast_is_not(pattern: str, method: str) -> None:
-    assert not slow_text(Expression("here", 0, pattern, re.DOTALL, method))
+def test_linear_pattern_is_not_reported(pattern: str, method: str) -> None:
+    assert not slow_text(Expression("test", 0, pattern, re.DOTALL, method))
 
 
 def test_every_pattern_of_the_source_takes_linear_time() -> None:
     expressions = list(patterns())
     assert len(expressions) > 80
     slow = {str(expression): text for expression in expressions if (text := slow_text(expression))}
-    assert not slow, "\n".join(f"{where} on {text}" for where, text in slow.items())
+    assert not slow, "\n".join(f"{expression} on {text}" for expression, text in slow.items())

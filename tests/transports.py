@@ -1,8 +1,8 @@
-"""Connections that a test leaves open: found when they are collected, and told with the test that opened them.
+"""Detection of connections that a test leaves open, with the test that opened them.
 
-A transport that nobody closes is noticed by Python only when it is collected, which may be many tests later: the
-ResourceWarning then fails a test that has nothing to do with it. So every transport and client session is noted with
-the test that is running and with where it was made, and a leak is reported in those words.
+Python notices a transport that is not closed only when it is garbage-collected, which may be many tests later: the
+ResourceWarning then fails an unrelated test. So every transport and client session is recorded with the running test
+and the lines that created it, and a leak is reported with these.
 """
 
 import asyncio.selector_events
@@ -21,12 +21,12 @@ _FRAMES = 4
 _LEFT_OUT = (f"{_ROOT}.venv/", __file__)
 
 _created_at: dict[int, str] = {}
-"""By id: weak references to what is collected as part of a cycle are gone before it is asked."""
+"""Keyed by id, because weak references to objects of a collected cycle are cleared before `__del__` runs."""
 _leaked: list[str] = []
 
 
 def watch() -> None:
-    """From now on note who opens connections, and complain in `take_leaks` instead of by a ResourceWarning."""
+    """Record from now on who opens connections, and report leaks by `take_leaks` instead of a ResourceWarning."""
     _patch(asyncio.selector_events._SelectorTransport, _has_socket, _close)  # type: ignore[attr-defined]
     _patch(asyncio.sslproto._SSLProtocolTransport, lambda transport: not transport._closed)
     _patch(socket.socket, lambda connection: connection.fileno() != -1, lambda connection: connection.close())
@@ -35,7 +35,7 @@ def watch() -> None:
 
 
 def take_leaks() -> list[str]:
-    """What was collected without having been closed since this was last asked."""
+    """Return and forget the connections that were collected without having been closed."""
     leaks, _leaked[:] = list(_leaked), []
     return leaks
 
@@ -48,10 +48,10 @@ def _patch(cls: Any, is_open: Callable[[Any], bool], close: Callable[[Any], None
         _created_at[id(self)] = _origin()
 
     def delete(self: Any) -> None:
-        origin = _created_at.pop(id(self), "opened before anybody looked")
+        origin = _created_at.pop(id(self), "opened before the first call of watch()")
         try:
             is_leaked = is_open(self)
-        except AttributeError:  # its making failed
+        except AttributeError:  # __init__ has failed
             is_leaked = False
         if is_leaked:
             _leaked.append(f"{type(self).__name__} {origin}")
@@ -71,7 +71,7 @@ def _close(transport: Any) -> None:
 
 
 def _origin() -> str:
-    """The test, and the nearest lines of ours."""
+    """Return the running test and the nearest lines of this repository."""
     frame, lines = sys._getframe(2), list[str]()
     while frame is not None and len(lines) < _FRAMES:
         file = frame.f_code.co_filename
@@ -79,7 +79,7 @@ def _origin() -> str:
             lines.append(f"{file.removeprefix(_ROOT)}:{frame.f_lineno} in {frame.f_code.co_name}")
         frame = frame.f_back  # type: ignore[assignment]
     test = os.environ.get("PYTEST_CURRENT_TEST", "no test")
-    return f"opened during {test}, at {' <- '.join(lines) or 'no line of ours'}"
+    return f"opened during {test}, at {' <- '.join(lines) or 'no line of this repository'}"
 
 
 __all__ = ["take_leaks", "watch"]

@@ -1,4 +1,4 @@
-"""The recorded answers of a real server, with sane values in place of what no two runs share."""
+"""The recorded responses of a real server, with fixed values in place of those that differ between runs."""
 
 import json
 import re
@@ -26,7 +26,7 @@ class RecordedResponse:
     """Dotted paths that the recording leaves out of the body; `*` stands for every key or index."""
 
     def without_ignored(self, value: Any) -> Any:
-        """A copy of a whole body with those paths left out."""
+        """Return a copy of a body without the ignored paths."""
         copied = json.loads(json.dumps(value))
         for path in self.ignored:
             _drop(copied, path)
@@ -34,7 +34,7 @@ class RecordedResponse:
 
 
 def recorded_responses(shared: Path) -> Iterator[RecordedResponse]:
-    """Every recorded answer, in order."""
+    """Yield every recorded response, in order."""
     for path in sorted((shared / "golden/recorded").glob("*.json")):
         scenario = yaml.load((shared / f"golden/scenarios/{path.stem}.yaml").read_text(), Loader=yaml.CSafeLoader)
         for step in json.loads(path.read_text()):
@@ -45,7 +45,7 @@ def recorded_responses(shared: Path) -> Iterator[RecordedResponse]:
 
 
 def filled(value: Any, key: str = "") -> Any:
-    """The value without placeholders where a type would refuse them."""
+    """Return the value with placeholders replaced where a type would reject them."""
     if isinstance(value, dict):
         return {k: filled(v, k) for k, v in value.items()}
     if isinstance(value, list):
@@ -66,7 +66,7 @@ def _drop(value: Any, path: str) -> None:
         if head in ("*", str(key)):
             if rest:
                 _drop(value[key], rest)
-                if value[key] == {} and isinstance(value, dict):  # it had nothing else
+                if value[key] == {} and isinstance(value, dict):  # it contained only the ignored path
                     value.pop(key)
             elif isinstance(value, dict):
                 value.pop(key)

@@ -1,4 +1,4 @@
-"""Random values of a schema, for property tests: what a client could send, in canonical form."""
+"""Random values of a schema in canonical form, for property tests."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ TYPES: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def values(draw: st.DrawFn, schema: Schema, depth: int = 5, fields: int = 4) -> Any:
-    """A value of the schema, at most `depth` objects deep, with at most `fields` fields in each."""
+    """Draw a value of the schema, at most `depth` objects deep, with at most `fields` fields in each."""
     if schema.preserve_unknown:
         return draw(st.sampled_from([{"a": 1}, {"b": {"c": ["d", None, 2.5]}}]))
     if schema.format in SCALARS:

@@ -23,14 +23,14 @@ CHECKS = {
 }
 
 
-@pytest.mark.parametrize(("check", "value", "faults"), VECTORS)
-def test_as_the_real_server(check: str, value: str, faults: list[str]) -> None:
+@pytest.mark.parametrize(("check", "value", "messages"), VECTORS)
+def test_errors_are_those_of_the_real_server(check: str, value: str, messages: list[str]) -> None:
     errors: list[FieldError] = CHECKS[check](value, "p")
-    assert [str(fault) for fault in errors] == faults
+    assert [str(error) for error in errors] == messages
 
 
 @given(st.ip_addresses())
-def test_canonical_addresses_are_good(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+def test_canonical_addresses_are_valid(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         assert addresses.ip(str(address), "p")
     else:
@@ -40,14 +40,14 @@ def test_canonical_addresses_are_good(address: ipaddress.IPv4Address | ipaddress
 
 
 @given(st.ip_addresses(v=4), st.integers(0, 32))
-def test_networks(address: ipaddress.IPv4Address, bits: int) -> None:
+def test_cidr_is_valid_only_with_its_network_address(address: ipaddress.IPv4Address, bits: int) -> None:
     network = ipaddress.ip_network((int(address), bits), strict=False)
     assert addresses.cidr(str(network), "p") == []
     assert addresses.interface_address(f"{address}/{bits}", "p") == []
     assert bool(addresses.cidr(f"{address}/{bits}", "p")) == (address != network.network_address)
 
 
-def test_zeros_in_front_mean_nothing_where_they_are_let_pass() -> None:
+def test_parse_accepts_leading_zeros_and_rejects_zones() -> None:
     assert str(addresses.parse("010.002.000.1")) == "10.2.0.1"
     assert str(addresses.parse("0" * 10_000 + "1.2.3.4")) == "1.2.3.4"
     assert addresses.parse("1.2.3." + "4" * 100) is None
@@ -57,7 +57,7 @@ def test_zeros_in_front_mean_nothing_where_they_are_let_pass() -> None:
 @pytest.mark.parametrize(
     ("host", "text"), [("10.0.0.1", "10.0.0.1:80"), ("::1", "[::1]:80"), ("a.example", "a.example:80")]
 )
-def test_host_and_port(host: str, text: str) -> None:
+def test_join_host_port(host: str, text: str) -> None:
     assert join_host_port(host, 80) == join_host_port(host, "80") == text
     assert text == f"{url_host(host)}:80"
 

@@ -1,4 +1,4 @@
-"""Between versions of a kind: like a real server, and there and back without a loss."""
+"""Conversion between versions of a kind: compared with a real server, and lossless round trips."""
 
 import json
 from pathlib import Path
@@ -31,56 +31,54 @@ from tests.api.schema_values import values
 
 
 def canonical(kind: type[Struct]) -> st.SearchStrategy[Any]:
-    """Random objects of a type."""
+    """Draw random objects of a type."""
     return values(schemas.of(kind)).map(lambda value: codec.from_value(value, kind))
 
 
 def recorded(shared: Path, version: str, name: str, kind: type[Object]) -> list[Any]:
-    """The recorded autoscalers of that name, in order."""
+    """Return the recorded autoscalers of that name, in order."""
     path = f"/apis/autoscaling/{version}/"
     bodies = [a.body for a in recorded_responses(shared) if a.scenario == "hpas-versions" and path in a.request]
     named = [b for b in bodies if b.get("kind") == "HorizontalPodAutoscaler" and b["metadata"]["name"] == name]
     return [codec.decode(json.dumps(body).encode(), kind)[0] for body in named]
 
 
-@pytest.mark.parametrize(("name", "v2_answer", "v1_answer"), [("b", 0, 0), ("c", 0, 0), ("c", 1, 1), ("b", 1, 1)])
-def test_v1_shows_an_autoscaler_as_a_real_server_does(
-    shared_dir: Path, name: str, v2_answer: int, v1_answer: int
-) -> None:
-    v2 = recorded(shared_dir, "v2", name, autoscaling_v2.HorizontalPodAutoscaler)[v2_answer]
-    v1 = recorded(shared_dir, "v1", name, autoscaling_v1.HorizontalPodAutoscaler)[v1_answer]
+@pytest.mark.parametrize(("name", "v2_index", "v1_index"), [("b", 0, 0), ("c", 0, 0), ("c", 1, 1), ("b", 1, 1)])
+def test_autoscaler_v2_to_v1_as_on_a_real_server(shared_dir: Path, name: str, v2_index: int, v1_index: int) -> None:
+    v2 = recorded(shared_dir, "v2", name, autoscaling_v2.HorizontalPodAutoscaler)[v2_index]
+    v1 = recorded(shared_dir, "v1", name, autoscaling_v1.HorizontalPodAutoscaler)[v1_index]
     if CONDITIONS in v1.metadata.annotations:
         v2.status.conditions[0].lastTransitionTime = "2026-01-02T03:04:05Z"
         v1.metadata.annotations[CONDITIONS] = v1.metadata.annotations[CONDITIONS].replace(
             "<time>", "2026-01-02T03:04:05Z"
         )
-    shown = convert_object(v2, autoscaling_v1.HorizontalPodAutoscaler)
-    assert (shown.spec, shown.status) == (v1.spec, v1.status)
-    assert shown.metadata.annotations == v1.metadata.annotations
+    converted = convert_object(v2, autoscaling_v1.HorizontalPodAutoscaler)
+    assert (converted.spec, converted.status) == (v1.spec, v1.status)
+    assert converted.metadata.annotations == v1.metadata.annotations
 
 
-def test_v2_shows_an_autoscaler_as_a_real_server_does(shared_dir: Path) -> None:
+def test_autoscaler_v1_to_v2_as_on_a_real_server(shared_dir: Path) -> None:
     v1 = recorded(shared_dir, "v1", "c", autoscaling_v1.HorizontalPodAutoscaler)[1]
     v2 = recorded(shared_dir, "v2", "c", autoscaling_v2.HorizontalPodAutoscaler)[1]
-    shown = convert_object(v1, autoscaling_v2.HorizontalPodAutoscaler)
-    assert (shown.spec, shown.status, shown.metadata.annotations) == (v2.spec, v2.status, {})
+    converted = convert_object(v1, autoscaling_v2.HorizontalPodAutoscaler)
+    assert (converted.spec, converted.status, converted.metadata.annotations) == (v2.spec, v2.status, {})
 
 
-def test_an_autoscaler_without_a_target_watches_the_cpu() -> None:
-    shown = convert_object(autoscaling_v1.HorizontalPodAutoscaler(), autoscaling_v2.HorizontalPodAutoscaler)
-    assert codec.to_value(shown.spec.metrics) == [
+def test_autoscaler_v1_without_a_target_gets_the_default_cpu_metric() -> None:
+    converted = convert_object(autoscaling_v1.HorizontalPodAutoscaler(), autoscaling_v2.HorizontalPodAutoscaler)
+    assert codec.to_value(converted.spec.metrics) == [
         {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
     ]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"a":1}', "null", '[{"type":1,"object":5}]'])
-def test_annotations_that_say_nothing_are_dropped(text: str) -> None:
+def test_malformed_autoscaler_annotations_are_dropped(text: str) -> None:
     v1 = autoscaling_v1.HorizontalPodAutoscaler()
     v1.metadata.annotations = {"autoscaling.alpha.kubernetes.io/metrics": text, CURRENT_METRICS: text, "mine": "x"}
     v1.spec.targetCPUUtilizationPercentage = 50
-    shown = convert_object(v1, autoscaling_v2.HorizontalPodAutoscaler)
-    assert len(shown.spec.metrics) == 1
-    assert shown.metadata.annotations == {"mine": "x"}
+    converted = convert_object(v1, autoscaling_v2.HorizontalPodAutoscaler)
+    assert len(converted.spec.metrics) == 1
+    assert converted.metadata.annotations == {"mine": "x"}
 
 
 SOURCES = {"Object": "object", "Pods": "pods", "Resource": "resource", "ContainerResource": "containerResource"}
@@ -88,21 +86,21 @@ SOURCES = {"Object": "object", "Pods": "pods", "Resource": "resource", "Containe
 
 @st.composite
 def metrics(draw: st.DrawFn, part: str) -> list[Any]:
-    """Metrics as validation lets them through."""
+    """Draw valid metrics."""
     specs = []
     for _ in range(draw(st.integers(0, 3))):
         kind = draw(st.sampled_from([*SOURCES, "External"]))
         utilization = kind in ("Resource", "ContainerResource") and draw(st.booleans())
-        wants_value = kind in ("Object", "External") and draw(st.booleans())
+        has_value = kind in ("Object", "External") and draw(st.booleans())
         amount: dict[str, Any] = (
-            {"averageUtilization": 50} if utilization else {"value" if wants_value else "averageValue": "5"}
+            {"averageUtilization": 50} if utilization else {"value" if has_value else "averageValue": "5"}
         )
         if part == "current":
             amount |= {"averageValue": "1"} if kind != "External" else {"value": "3"}
             amount |= {"value": "2"} if kind == "Object" else {}
             amount.pop("value", None) if kind == "Pods" else None
         else:
-            amount["type"] = "Utilization" if utilization else "Value" if wants_value else "AverageValue"
+            amount["type"] = "Utilization" if utilization else "Value" if has_value else "AverageValue"
         source: dict[str, Any] = {part: amount}
         if kind in ("Resource", "ContainerResource"):
             source["name"] = "memory"
@@ -125,9 +123,7 @@ def metrics(draw: st.DrawFn, part: str) -> list[Any]:
         schemas.definition("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus").properties["conditions"]
     ),
 )
-def test_autoscalers_there_and_back(
-    targets: Any, current: Any, cpu: int | None, behavior: Any, conditions: Any
-) -> None:
+def test_autoscaler_round_trip(targets: Any, current: Any, cpu: int | None, behavior: Any, conditions: Any) -> None:
     if cpu is not None:
         target = {"type": "Utilization", "averageUtilization": cpu}
         targets = [*targets, {"type": "Resource", "resource": {"name": "cpu", "target": target}}]
@@ -147,19 +143,19 @@ def test_autoscalers_there_and_back(
 
 
 @given(canonical(core_v1.Event))
-def test_core_events_there_and_back(event: core_v1.Event) -> None:
+def test_core_event_round_trip(event: core_v1.Event) -> None:
     new = convert_object(event, events_v1.Event)
     assert (new.note, new.regarding.name) == (event.message, event.involvedObject.name)
     assert convert_object(new, core_v1.Event) == event
 
 
 @given(canonical(events_v1.Event))
-def test_new_events_there_and_back(event: events_v1.Event) -> None:
+def test_events_k8s_io_event_round_trip(event: events_v1.Event) -> None:
     assert convert_object(convert_object(event, core_v1.Event), events_v1.Event) == event
 
 
 @given(canonical(resource_v1.ResourceClaim))
-def test_claims_there_and_back(claim: resource_v1.ResourceClaim) -> None:
+def test_resource_claim_round_trip(claim: resource_v1.ResourceClaim) -> None:
     for request in claim.spec.devices.requests or []:
         if request.exactly is not None:
             request.exactly.deviceClassName = "c"
@@ -168,16 +164,16 @@ def test_claims_there_and_back(claim: resource_v1.ResourceClaim) -> None:
 
 
 @given(canonical(resource_v1.ResourceSlice))
-def test_slices_there_and_back(piece: resource_v1.ResourceSlice) -> None:
-    if piece.spec.nodeName == "":
-        piece.spec.nodeName = None
-    old = convert_object(piece, resource_v1beta1.ResourceSlice)
-    assert [device.name for device in old.spec.devices] == [device.name for device in piece.spec.devices]
-    assert convert_object(old, resource_v1.ResourceSlice) == piece
+def test_resource_slice_round_trip(resource_slice: resource_v1.ResourceSlice) -> None:
+    if resource_slice.spec.nodeName == "":
+        resource_slice.spec.nodeName = None
+    old = convert_object(resource_slice, resource_v1beta1.ResourceSlice)
+    assert [device.name for device in old.spec.devices] == [device.name for device in resource_slice.spec.devices]
+    assert convert_object(old, resource_v1.ResourceSlice) == resource_slice
 
 
 @given(canonical(resource_v1beta1.ResourceClaimTemplate))
-def test_old_templates_there_and_back(template: resource_v1beta1.ResourceClaimTemplate) -> None:
+def test_v1beta1_resource_claim_template_round_trip(template: resource_v1beta1.ResourceClaimTemplate) -> None:
     new = convert_object(template, resource_v1.ResourceClaimTemplate)
     assert convert_object(new, resource_v1beta1.ResourceClaimTemplate) == template
 
@@ -186,7 +182,7 @@ CRD_V1 = GroupVersionKind(group="apiextensions.k8s.io", version="v1", kind="Cust
 CRD_V1BETA1 = GroupVersionKind(group="apiextensions.k8s.io", version="v1beta1", kind="CustomResourceDefinition")
 
 
-def test_definitions_as_a_real_server_stores_them() -> None:
+def test_v1beta1_crd_is_converted_to_v1() -> None:
     schema = {"openAPIV3Schema": {"type": "object"}}
     stored = {
         "kind": "CustomResourceDefinition",
@@ -209,46 +205,46 @@ def test_definitions_as_a_real_server_stores_them() -> None:
             "preserveUnknownFields": False,
         },
     }
-    shown = convert(stored, CRD_V1)
+    converted = convert(stored, CRD_V1)
     columns = [{"name": "Size", "type": "string", "jsonPath": ".spec.size"}]
-    assert shown["spec"]["versions"] == [
+    assert converted["spec"]["versions"] == [
         {"schema": schema, "additionalPrinterColumns": columns, "name": "v1", "served": True, "storage": True},
         {"schema": schema, "additionalPrinterColumns": columns, "name": "v2", "served": True, "storage": False},
     ]
-    assert shown["spec"]["conversion"] == {
+    assert converted["spec"]["conversion"] == {
         "strategy": "Webhook",
         "webhook": {"clientConfig": {"url": "u"}, "conversionReviewVersions": ["v1"]},
     }
-    assert "validation" not in shown["spec"]
-    typed = codec.from_value(shown, apiextensions_v1.CustomResourceDefinition)
+    assert "validation" not in converted["spec"]
+    typed = codec.from_value(converted, apiextensions_v1.CustomResourceDefinition)
     assert codec.decode(codec.encode(typed), apiextensions_v1.CustomResourceDefinition)[1] == []
 
 
 @given(canonical(apiextensions_v1.CustomResourceDefinition))
-def test_definitions_there_and_back(definition: apiextensions_v1.CustomResourceDefinition) -> None:
+def test_crd_round_trip(definition: apiextensions_v1.CustomResourceDefinition) -> None:
     conversion = definition.spec.conversion
     if conversion is not None and conversion.webhook is not None:
         conversion.webhook.conversionReviewVersions = ["v1"]
     definition.spec.versions = definition.spec.versions or [apiextensions_v1.CustomResourceDefinitionVersion(name="v1")]
-    there = convert(codec.to_value(definition), CRD_V1BETA1)
-    back = convert(there, CRD_V1)
-    assert codec.from_value(back, apiextensions_v1.CustomResourceDefinition) == definition
+    v1beta1 = convert(codec.to_value(definition), CRD_V1BETA1)
+    v1 = convert(v1beta1, CRD_V1)
+    assert codec.from_value(v1, apiextensions_v1.CustomResourceDefinition) == definition
 
 
-def test_from_one_old_version_to_another() -> None:
+def test_conversion_between_two_beta_versions() -> None:
     request = {"name": "r", "deviceClassName": "c", "count": 2}
     claim = {
         "kind": "ResourceClaim",
         "apiVersion": "resource.k8s.io/v1beta1",
         "spec": {"devices": {"requests": [request]}},
     }
-    shown = convert(claim, GroupVersionKind(group="resource.k8s.io", version="v1beta2", kind="ResourceClaim"))
-    assert shown["apiVersion"] == "resource.k8s.io/v1beta2"
-    assert shown["spec"]["devices"]["requests"] == [{"name": "r", "exactly": {"deviceClassName": "c", "count": 2}}]
+    converted = convert(claim, GroupVersionKind(group="resource.k8s.io", version="v1beta2", kind="ResourceClaim"))
+    assert converted["apiVersion"] == "resource.k8s.io/v1beta2"
+    assert converted["spec"]["devices"]["requests"] == [{"name": "r", "exactly": {"deviceClassName": "c", "count": 2}}]
     assert claim["spec"] == {"devices": {"requests": [request]}}
 
 
-def test_no_way() -> None:
+def test_unsupported_conversion_raises_no_conversion() -> None:
     with pytest.raises(NoConversion):
         convert({"kind": "Pod", "apiVersion": "v1"}, GroupVersionKind(group="apps", version="v1", kind="Pod"))
     with pytest.raises(NoConversion):
@@ -256,7 +252,7 @@ def test_no_way() -> None:
 
 
 @pytest.mark.parametrize(("group", "kind"), SAME_SHAPE, ids=lambda v: v)
-def test_versions_of_one_shape_have_one_shape(group: str, kind: str) -> None:
+def test_same_shape_versions_have_equal_schemas(group: str, kind: str) -> None:
     shapes = []
     for version in SAME_SHAPE[group, kind]:
         type_ = type_for(GroupVersionKind(group=group, version=version, kind=kind))
@@ -265,16 +261,16 @@ def test_versions_of_one_shape_have_one_shape(group: str, kind: str) -> None:
     assert all(other == shapes[0] for other in shapes)
 
 
-def shape(schema: Schema, above: set[str]) -> Any:
-    if schema.name in above:
+def shape(schema: Schema, ancestors: set[str]) -> Any:
+    if schema.name in ancestors:
         return schema.name.rpartition(".")[2]
-    above = above | ({schema.name} if schema.name else set())
+    ancestors = ancestors | ({schema.name} if schema.name else set())
     return (
         schema.type,
         schema.format,
-        {name: shape(child, above) for name, child in schema.properties.items()},
-        shape(schema.items, above) if schema.items else None,
-        shape(schema.additional, above) if schema.additional else None,
+        {name: shape(child, ancestors) for name, child in schema.properties.items()},
+        shape(schema.items, ancestors) if schema.items else None,
+        shape(schema.additional, ancestors) if schema.additional else None,
     )
 
 
@@ -282,10 +278,10 @@ STORED = [r for gv in (*SERVED, *OPTIONAL) for r in gv.resources if r.storage an
 
 
 @pytest.mark.parametrize("resource", STORED, ids=lambda r: f"{r.api_version} {r.plural}")
-def test_every_version_can_be_stored_and_shown(resource: Any) -> None:
+def test_every_version_converts_to_its_storage_version_and_back(resource: Any) -> None:
     kind, stored = type_for(resource.gvk), type_for(resource.storage)
     assert kind is not None
     assert stored is not None
-    there = convert(codec.to_value(kind()), resource.storage)
-    assert there["apiVersion"] == resource.storage.api_version
-    assert convert(there, resource.gvk)["apiVersion"] == resource.api_version
+    stored_value = convert(codec.to_value(kind()), resource.storage)
+    assert stored_value["apiVersion"] == resource.storage.api_version
+    assert convert(stored_value, resource.gvk)["apiVersion"] == resource.api_version

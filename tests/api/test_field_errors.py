@@ -16,7 +16,7 @@ def test_paths() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
+    ("error", "message"),
     [
         (FieldError.required(SPEC / "image"), "spec.image: Required value"),
         (FieldError.required(SPEC, "must be set"), "spec: Required value: must be set"),
@@ -41,9 +41,9 @@ def test_paths() -> None:
         (FieldError.internal(SPEC, "oops"), "spec: Internal error: oops"),
     ],
 )
-def test_messages(fault: FieldError, message: str) -> None:
-    assert str(fault) == message
-    assert fault.cause() == {"reason": fault.type, "message": fault.body, "field": fault.field}
+def test_messages(error: FieldError, message: str) -> None:
+    assert str(error) == message
+    assert error.cause() == {"reason": error.type, "message": error.body, "field": error.field}
 
 
 def test_joined_messages_have_no_duplicates() -> None:

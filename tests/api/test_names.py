@@ -19,7 +19,7 @@ FIELD_CHECKS = ("fully_qualified_name", "fully_qualified_domain_name", "domain_p
 """Checks that return field errors; the others return messages."""
 
 
-def check_called(name: str) -> Check:
+def check_named(name: str) -> Check:
     if name in FIELD_CHECKS:
         return lambda value: [str(fault) for fault in getattr(names, name)(value, "p")]
     plain = name.removesuffix("_prefix")
@@ -29,14 +29,14 @@ def check_called(name: str) -> Check:
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in VECTORS}))
-def test_as_the_real_server(name: str) -> None:
-    check = check_called(name)
+def test_messages_are_those_of_the_real_server(name: str) -> None:
+    check = check_named(name)
     cases = {value: faults for kind, value, faults in VECTORS if kind == name}
     assert {value: check(value) for value in cases} == cases
 
 
 CHECKS: dict[str, Check] = {
-    name: check_called(name)
+    name: check_named(name)
     for name in (
         "dns1123_label",
         "dns1123_subdomain",
@@ -68,19 +68,19 @@ def causes(value: Any) -> Iterator[str]:
 
 
 def recorded_errors(shared: Path) -> set[tuple[str, str]]:
-    """Values and what the real server found wrong with them."""
+    """Return invalid values with the recorded messages of the real server."""
     errors = set()
     for path in sorted((shared / "golden" / "recorded").glob("*.json")):
         for message in causes(json.loads(path.read_text())):
             if match := re.fullmatch(r'Invalid value: ("(?:[^"\\]|\\.)*"): (.*)', message, re.DOTALL):
-                errors.add((json.loads(match[1]), FOREWORD.sub("", match[2])))
+                errors.add((json.loads(match[1]), CALLER_PREFIX.sub("", match[2])))
     return errors
 
 
-FOREWORD = re.compile(r"^(segment\[\d\]|may have mixed case, but should otherwise match): ")
-"""What a caller puts before a fault."""
+CALLER_PREFIX = re.compile(r"^(segment\[\d\]|may have mixed case, but should otherwise match): ")
+"""The prefix that some callers add to a message."""
 
-OURS = re.compile(
+NAME_ERRORS = re.compile(
     r"regex used for validation|must be no more than (15|63|253) (characters|bytes)|name part must be non-empty"
     r"|must not contain dots|^may not (be '\.|contain '[/%]')|alpha-numeric|at least one letter|hyphen"
 )
@@ -92,7 +92,7 @@ def is_found(value: str, fault: str) -> bool:
 
 
 def test_every_recorded_error_of_a_name_is_reported(shared_dir: Path) -> None:
-    recorded = {(value, fault) for value, fault in recorded_errors(shared_dir) if OURS.search(fault)}
+    recorded = {(value, fault) for value, fault in recorded_errors(shared_dir) if NAME_ERRORS.search(fault)}
     assert len(recorded) > 40
     assert {pair for pair in recorded if not is_found(*pair)} == set()
 
@@ -115,7 +115,7 @@ def test_every_recorded_error_of_a_name_is_reported(shared_dir: Path) -> None:
         ("env_var_name", "", "environment variable name must be non-empty"),
     ],
 )
-def test_errors(check: str, value: str, fault: str) -> None:
+def test_error_messages(check: str, value: str, fault: str) -> None:
     assert fault in CHECKS[check](value)
 
 
@@ -130,26 +130,26 @@ def test_lengths_count_bytes() -> None:
     assert names.label_value("é" * 32)[0] == "must be no more than 63 bytes"
 
 
-def test_numbers() -> None:
+def test_port_number_and_range() -> None:
     assert names.port_number(65535) == []
     assert names.port_number(0) == ["must be between 1 and 65535, inclusive"]
     assert names.in_range(5, 1, 4) == ["must be between 1 and 4, inclusive"]
 
 
 @given(st.from_regex(r"[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?", fullmatch=True))
-def test_labels_are_good_in_every_place(label: str) -> None:
+def test_dns_labels_pass_all_checks(label: str) -> None:
     for check in ("dns1123_label", "dns1123_subdomain", "label_key", "label_value", "config_map_key", "path_segment"):
         assert CHECKS[check](label) == []
 
 
 @given(st.text(max_size=80))
-def test_any_text_gets_an_answer_that_a_line_break_does_not_change(value: str) -> None:
+def test_valid_name_with_a_trailing_newline_is_rejected(value: str) -> None:
     for name, check in CHECKS.items():
         if not check(value) and name not in ("path_segment",):
             assert check(value + "\n")
 
 
-def test_hostile_names_are_refused_at_once() -> None:
+def test_long_hostile_names_are_rejected() -> None:
     for value in ("a" * 500_000 + "_", "a" + "-" * 500_000, "a." * 250_000 + "-", "aa." * 200_000 + "é"):
         for name in ("dns1123_label", "dns1123_subdomain", "label_key", "label_value", "wildcard_dns1123_subdomain"):
             assert CHECKS[name](value)

@@ -1,4 +1,4 @@
-"""Paths, kinds and versions: which resource is meant, and what a server serves."""
+"""Paths, kinds and versions: resolution of resources, and the API versions that are served."""
 
 from typing import Any
 
@@ -50,12 +50,12 @@ NAMESPACE = {"plural": "namespaces", "namespace": "a", "name": "a"}
         ("/apis/apps/v1/deployments", {"group": "apps", "plural": "deployments"}),
     ],
 )
-def test_paths(path: str, parts: dict[str, Any]) -> None:
+def test_parse_path(path: str, parts: dict[str, Any]) -> None:
     assert parse_path(path) == ResourcePath(**({"group": "", "version": "v1"} | parts))
 
 
 @pytest.mark.parametrize("path", ["/", "", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/healthz", "//"])
-def test_other_paths(path: str) -> None:
+def test_non_resource_paths_are_not_parsed(path: str) -> None:
     assert parse_path(path) is None
     assert SCHEME.resolve(path) is None
 
@@ -68,19 +68,19 @@ def test_other_paths(path: str) -> None:
         ("/api/v1/nodes/n/status", "nodes"),
         ("/apis/apps/v1/namespaces/a/deployments/b/scale", "deployments"),
         ("/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node", "clusterroles"),
-        ("/api/v1/pods/b", None),  # which namespace?
-        ("/api/v1/namespaces/a/nodes/n", None),  # nodes are in none
+        ("/api/v1/pods/b", None),  # the namespace is missing
+        ("/api/v1/namespaces/a/nodes/n", None),  # nodes are cluster-scoped
         ("/api/v1/namespaces/a/pods/b/nothing", None),
         ("/api/v1/chairs", None),
         ("/apis/apps/v2/deployments", None),
     ],
 )
-def test_resolving(path: str, plural: str | None) -> None:
+def test_resolve(path: str, plural: str | None) -> None:
     route = SCHEME.resolve(path)
     assert (route.resource.plural if route else None) == plural
 
 
-def test_custom_resources_come_and_go() -> None:
+def test_custom_resources_are_added_and_removed() -> None:
     scheme = builtin_scheme()
     things = Resource(group="example.com", version="v1", kind="Thing", plural="things", singular="thing", schema=ANY)
     newer = Resource(group="example.com", version="v2", kind="Thing", plural="things", singular="thing", schema=ANY)
@@ -98,10 +98,10 @@ def test_custom_resources_come_and_go() -> None:
     for resource in (renamed, beta, newer):
         scheme.remove(resource)
     assert "example.com" not in scheme.groups()
-    scheme.remove(things)  # gone already
+    scheme.remove(things)  # removing it again is allowed
 
 
-def test_a_change_of_one_group_is_none_of_the_others() -> None:
+def test_change_of_a_group_keeps_the_generation_of_other_groups() -> None:
     scheme = builtin_scheme()
     pods, deployments = scheme.resource("", "v1", "pods"), scheme.resource("apps", "v1", "deployments")
     assert pods is not None
@@ -136,7 +136,7 @@ def test_storage_prefixes_are_those_of_the_real_server() -> None:
     assert "subjectaccessreviews.authorization.k8s.io" not in prefixes
 
 
-def test_resources_that_show_the_same_objects() -> None:
+def test_same_objects_lists_resources_with_a_common_store() -> None:
     events = SCHEME.resource("", "v1", "events")
     assert events is not None
     assert {r.api_version for r in SCHEME.same_objects(events)} == {"v1", "events.k8s.io/v1"}
@@ -163,7 +163,7 @@ def test_resources_that_show_the_same_objects() -> None:
         ("../x", "v1", "Pod", None),
     ],
 )
-def test_types_of_kinds(group: str, version: str, kind: str, expected: Any) -> None:
+def test_type_for(group: str, version: str, kind: str, expected: Any) -> None:
     assert type_for(GroupVersionKind(group=group, version=version, kind=kind)) is expected
 
 
@@ -195,6 +195,6 @@ def test_runtime_config_by_level() -> None:
 
 
 @pytest.mark.parametrize("text", ["nonsense/v1=true", "apps/v1/chairs", "apps/v1=maybe", "apps"])
-def test_runtime_config_that_means_nothing(text: str) -> None:
+def test_invalid_runtime_config_is_rejected(text: str) -> None:
     with pytest.raises(runtime_config.RuntimeConfigError):
         served(text)

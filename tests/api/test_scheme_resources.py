@@ -1,4 +1,4 @@
-"""The resource table against what a real server's discovery says."""
+"""The resource table, compared with the discovery documents of a real server."""
 
 import json
 from dataclasses import replace
@@ -38,7 +38,7 @@ def test_resource_lists_are_those_of_a_real_server(shared_dir: Path) -> None:
 def test_aggregated_discovery_is_that_of_a_real_server(shared_dir: Path) -> None:
     scheme = builtin_scheme()
     core, others = (step["body"]["items"] for step in recorded(shared_dir, "discovery-aggregated")[:2])
-    shown = [
+    actual = [
         {
             "metadata": {"name": group} if group else {},
             "versions": [
@@ -48,24 +48,24 @@ def test_aggregated_discovery_is_that_of_a_real_server(shared_dir: Path) -> None
         }
         for group in scheme.groups()
     ]
-    assert shown == core + others
+    assert actual == core + others
 
 
 def test_groups_are_in_the_order_of_a_real_server(shared_dir: Path) -> None:
     groups = next(s["body"] for s in recorded(shared_dir, "discovery-core") if s["request"] == "GET /apis")["groups"]
     scheme = builtin_scheme()
-    shown = [
+    actual = [
         {"name": name, "versions": scheme.versions(name)}
         for name in scheme.groups()
-        if name  # the core group is no member of that list
+        if name  # the list does not contain the core group
     ]
-    assert shown == [{"name": g["name"], "versions": [v["version"] for v in g["versions"]]} for g in groups]
+    assert actual == [{"name": g["name"], "versions": [v["version"] for v in g["versions"]]} for g in groups]
 
 
 @pytest.mark.parametrize(
     "resource", [r for gv in (*SERVED, *OPTIONAL) for r in gv.resources], ids=lambda r: r.qualified
 )
-def test_every_resource_has_a_type_and_every_stored_one_a_list(resource: Resource) -> None:
+def test_every_resource_has_a_type_and_a_list_type(resource: Resource) -> None:
     type_ = type_for(resource.gvk)
     assert type_ is not None
     assert type_().__class__.__name__ == resource.kind
@@ -76,7 +76,7 @@ def test_every_resource_has_a_type_and_every_stored_one_a_list(resource: Resourc
         assert type_for(resource.storage) is not None
 
 
-def test_runtime_config() -> None:
+def test_parse_runtime_config() -> None:
     assert runtime_config.parse("api/all=true, batch/v1=false,resource.k8s.io/v1beta1") == {
         "api/all": True,
         "batch/v1": False,

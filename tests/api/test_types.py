@@ -1,4 +1,4 @@
-"""The generated types: fresh, of one mind with the schemas, and true to what they read."""
+"""The generated types: up to date, consistent with the schemas, and lossless."""
 
 import importlib
 import importlib.util
@@ -38,7 +38,7 @@ TYPES = all_types()
 KINDS = [type_ for type_ in TYPES if issubclass(type_, Object)]
 
 
-def test_the_generated_files_are_fresh(shared_dir: Path, repository: Path) -> None:
+def test_generated_files_are_up_to_date(shared_dir: Path, repository: Path) -> None:
     if importlib.util.find_spec("kubernetes_validate") is None:
         pytest.skip("kubernetes-validate, which the generator reads, is not installed")
     check = [sys.executable, str(repository / "tools/apigen/generate.py"), "--check"]
@@ -58,19 +58,19 @@ def test_fields_are_those_of_the_schema_in_the_same_order(name: str) -> None:
             assert type_.__struct_encode_fields__ == tuple(schemas.of(type_).properties), type_
 
 
-def test_every_type_can_be_made_of_nothing_and_read_back() -> None:
+def test_empty_object_of_every_type_round_trips() -> None:
     for type_ in TYPES:
         body = codec.encode(type_())
         assert codec.decode(body, type_) == (type_(), []), type_
 
 
-def test_kinds_know_their_names() -> None:
+def test_encoded_kinds_start_with_kind_and_api_version() -> None:
     for type_ in KINDS:
         body = codec.encode(type_())
         assert body.startswith(f'{{"kind":"{type_.__name__}","apiVersion":"'.encode()), type_
 
 
-def test_lists_always_show_their_items() -> None:
+def test_lists_always_encode_items() -> None:
     for type_ in KINDS:
         if type_.__name__.endswith("List"):
             assert json.loads(codec.encode(type_()))["items"] is None
@@ -79,42 +79,42 @@ def test_lists_always_show_their_items() -> None:
 
 @settings(max_examples=300)
 @given(st.data())
-def test_values_come_back_the_same_by_both_ways(data: st.DataObject) -> None:
+def test_values_round_trip_with_fast_and_careful_decoding(data: st.DataObject) -> None:
     type_ = data.draw(st.sampled_from(KINDS))
     value: dict[str, Any] = data.draw(values(schemas.of(type_)))
     body = json.dumps(value, separators=(",", ":")).encode()
     obj, strict = codec.decode(body, type_)
     assert strict == []
     assert codec.decode(codec.encode(obj), type_) == (obj, [])
-    slow, _ = careful.decode(parsed.parse(body), schemas.of(type_))
-    assert codec.convert(slow, type_) == obj
-    assert _within(json.loads(codec.encode(obj)), value)
+    careful_value, _ = careful.decode(parsed.parse(body), schemas.of(type_))
+    assert codec.convert(careful_value, type_) == obj
+    assert _contains(json.loads(codec.encode(obj)), value)
 
 
-def _within(shown: Any, value: Any) -> bool:
-    """Whether all that a value says is shown, but for what is empty."""
+def _contains(encoded: Any, value: Any) -> bool:
+    """Return whether `encoded` contains all of a value, except empty maps and lists."""
     if isinstance(value, dict):
-        if not isinstance(shown, dict):
+        if not isinstance(encoded, dict):
             return False
-        return all(_within(shown.get(key), item) for key, item in value.items() if item not in ({}, []))
+        return all(_contains(encoded.get(key), item) for key, item in value.items() if item not in ({}, []))
     if isinstance(value, list):
-        return isinstance(shown, list) and len(shown) == len(value) and all(map(_within, shown, value))
-    return bool(shown == value)
+        return isinstance(encoded, list) and len(encoded) == len(value) and all(map(_contains, encoded, value))
+    return bool(encoded == value)
 
 
-def test_types_are_left_alone_by_the_collector() -> None:
+def test_types_are_not_tracked_by_the_garbage_collector() -> None:
     assert all(type_.__struct_config__.gc is False for type_ in TYPES)
     assert all(type_.__struct_config__.forbid_unknown_fields for type_ in TYPES)
 
 
-def test_importing_one_group_leaves_the_others_alone() -> None:
+def test_import_of_a_group_does_not_import_other_groups() -> None:
     code = "import sys, sampan.api.types.apps_v1; print([m for m in sys.modules if m.startswith('sampan.api.types.')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.rpartition(".")[2] for name in json.loads(done.stdout.replace("'", '"'))}
     assert loaded == {"apps_v1", "base", "core_v1", "meta_v1"}
 
 
-def test_opaque_field_sets_pass_through() -> None:
+def test_managed_fields_are_kept_as_raw_json() -> None:
     fields = b'{"f:metadata":{"f:labels":{".":{},"f:a":{}}}}'
     entry = importlib.import_module("sampan.api.types.meta_v1").ManagedFieldsEntry
     managed_fields = codec.read(b'{"manager":"m","fieldsV1":' + fields + b"}", entry)

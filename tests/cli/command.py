@@ -9,11 +9,13 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
+from tests.cli.fork_server import ForkedProcess
 from tests.eventually import wait_until
 
 TIMEOUT_S = 120
@@ -41,6 +43,8 @@ class Sampan:
         return done.stderr
 
     def run(self, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        if not self.prefix:
+            return self._fork(words, stdin)
         return subprocess.run(
             [*self.prefix, sys.executable, "-m", "sampan", *words],
             input=stdin,
@@ -49,6 +53,17 @@ class Sampan:
             text=True,
             timeout=TIMEOUT_S,
         )
+
+    def _fork(self, words: Sequence[str], stdin: str) -> "subprocess.CompletedProcess[str]":
+        with ExitStack() as stack:
+            given, output, errors = (stack.enter_context(TemporaryFile("w+")) for _ in range(3))
+            given.write(stdin)
+            given.seek(0)
+            process = ForkedProcess(words, environment=self.environment, streams=(given, output, errors))
+            code = process.wait(TIMEOUT_S)
+            output.seek(0)
+            errors.seek(0)
+            return subprocess.CompletedProcess(words, code, output.read(), errors.read())
 
     @contextmanager
     def running(self, *words: str) -> Iterator["subprocess.Popen[str]"]:

@@ -1,4 +1,4 @@
-"""The cluster's certificates are renewed in time, and what trusted them before still does."""
+"""The cluster's certificates are renewed before they expire, with keys that clients already trust."""
 
 import asyncio
 import ssl
@@ -19,8 +19,8 @@ from sampan.network.nodes import NodeAttachment
 
 NAMES = ("localhost", "127.0.0.1")
 DAY_S = 24 * 3600
-OF_CA = (SERVER, ADMIN, KUBELET_CLIENT)
-LEAVES = (*OF_CA, PROXY_CLIENT)
+ISSUED_BY_CA = (SERVER, ADMIN, KUBELET_CLIENT)
+LEAVES = (*ISSUED_BY_CA, PROXY_CLIENT)
 ALL = (CA, PROXY_CA, *LEAVES)
 
 
@@ -32,14 +32,14 @@ def changed(before: dict[str, bytes], pki: Pki) -> set[str]:
     return {name for name, content in files(pki).items() if content != before[name]}
 
 
-def test_what_is_good_stays(tmp_path: Path) -> None:
+def test_only_expiring_or_incomplete_certificates_are_reissued(tmp_path: Path) -> None:
     pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
     pki.ensure(names=NAMES, now=now)
     before = files(pki)
     pki.ensure(names=NAMES[:1], now=now + 300 * DAY_S)
     assert changed(before, pki) == set()
     pki.ensure(names=(*NAMES, "example.com"), now=now)
-    assert changed(before, pki) == {SERVER}, "only the server has another name"
+    assert changed(before, pki) == {SERVER}, "only the server certificate contains these names"
     before = files(pki)
     pki.ensure(names=NAMES, now=now + 306 * DAY_S)
     assert changed(before, pki) == set(LEAVES)
@@ -58,21 +58,21 @@ def test_a_ca_that_is_renewed_keeps_its_key(tmp_path: Path) -> None:
     x509.load_pem_x509_certificate(old[ADMIN]).verify_directly_issued_by(x509.load_pem_x509_certificate(files(pki)[CA]))
 
 
-def test_without_its_key_everything_is_made_anew(tmp_path: Path) -> None:
+def test_missing_ca_key_reissues_the_ca_and_its_certificates(tmp_path: Path) -> None:
     pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
     pki.ensure(names=NAMES, now=now)
     before = files(pki)
     pki.key(CA).unlink()
     pki.ensure(names=NAMES, now=now)
-    assert changed(before, pki) == {CA, *OF_CA}, "the other CA has its key"
+    assert changed(before, pki) == {CA, *ISSUED_BY_CA}, "the front proxy CA still has its key"
 
 
-def test_a_directory_without_a_front_proxy_keeps_its_files(tmp_path: Path) -> None:
+def test_front_proxy_certificates_are_added_to_an_older_pki_directory(tmp_path: Path) -> None:
     pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
     pki.ensure(names=NAMES, now=now)
     before, kept = files(pki), tmp_path / "pki" / "kept.json"
     known = msgspec.json.decode(kept.read_bytes())
-    kept.write_bytes(msgspec.json.encode({name: known[name] for name in (CA, *OF_CA)}))
+    kept.write_bytes(msgspec.json.encode({name: known[name] for name in (CA, *ISSUED_BY_CA)}))
     for name in (PROXY_CA, PROXY_CLIENT):
         pki.certificate(name).unlink()
         pki.key(name).unlink()
@@ -80,7 +80,7 @@ def test_a_directory_without_a_front_proxy_keeps_its_files(tmp_path: Path) -> No
     assert changed(before, pki) == {PROXY_CA, PROXY_CLIENT}
 
 
-def test_the_front_proxy_is_vouched_for_by_a_ca_of_its_own(tmp_path: Path) -> None:
+def test_front_proxy_certificate_is_issued_by_the_front_proxy_ca(tmp_path: Path) -> None:
     pki = Pki(tmp_path / "pki")
     pki.ensure(names=NAMES, now=1_700_000_000.0)
     client, own, users = (x509.load_pem_x509_certificate(files(pki)[name]) for name in (PROXY_CLIENT, PROXY_CA, CA))
@@ -90,7 +90,7 @@ def test_the_front_proxy_is_vouched_for_by_a_ca_of_its_own(tmp_path: Path) -> No
         client.verify_directly_issued_by(users)
 
 
-async def test_they_are_renewed_while_the_cluster_runs(tmp_path: Path) -> None:
+async def test_certificates_are_renewed_while_the_cluster_runs(tmp_path: Path) -> None:
     clock, renewed = VirtualClock(), []
     pki, renewals = Pki(tmp_path / "pki"), Renewals()
     pki.ensure(names=NAMES, now=clock.now())
@@ -108,7 +108,7 @@ async def test_they_are_renewed_while_the_cluster_runs(tmp_path: Path) -> None:
         running.cancel()
 
 
-async def test_what_cannot_be_renewed_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_failed_renewal_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock, renewed = VirtualClock(), []
     pki, renewals = Pki(tmp_path / "pki"), Renewals()
     pki.ensure(names=NAMES, now=clock.now() - 320 * DAY_S)
@@ -125,9 +125,7 @@ async def test_what_cannot_be_renewed_is_tried_again(tmp_path: Path, caplog: pyt
         running.cancel()
 
 
-async def test_a_ca_that_is_of_no_use_ends_nothing_and_keeps_nobody_else_from_renewing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_unusable_ca_key_does_not_stop_other_renewals(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock, renewed, renewals = VirtualClock(), [], Renewals()
     bad, good = Pki(tmp_path / "bad"), Pki(tmp_path / "good")
     for pki in (bad, good):
@@ -142,7 +140,7 @@ async def test_a_ca_that_is_of_no_use_ends_nothing_and_keeps_nobody_else_from_re
         running.cancel()
 
 
-def test_a_nodes_port_shows_its_new_certificate(tmp_path: Path) -> None:
+def test_kubelet_port_serves_the_renewed_certificate(tmp_path: Path) -> None:
     pki, clock = Pki(tmp_path / "pki"), VirtualClock()
     pki.ensure(names=NAMES, now=clock.now())
     renewals = Renewals()
@@ -155,31 +153,34 @@ def test_a_nodes_port_shows_its_new_certificate(tmp_path: Path) -> None:
     before, (serving,) = path.read_bytes(), renewals._all
     serving.renew(serving.due())
     assert path.read_bytes() != before
-    assert shown(ports.tls, pki.certificate(CA)) == ssl.PEM_cert_to_DER_cert(_first(path))
+    assert served_certificate(ports.tls, pki.certificate(CA)) == ssl.PEM_cert_to_DER_cert(_first_certificate(path))
 
 
-def _first(path: Path) -> str:
+def _first_certificate(path: Path) -> str:
     text = path.read_text()
     return text[: text.index("-----END CERTIFICATE-----") + len("-----END CERTIFICATE-----\n")]
 
 
-def shown(server: ssl.SSLContext | None, ca: Path) -> bytes | None:
-    """What a client sees, shaken hands in memory. The client believes: these certificates are not of this year."""
+def served_certificate(server: ssl.SSLContext | None, ca: Path) -> bytes | None:
+    """Return the certificate that a client receives in a TLS handshake in memory.
+
+    The client does not verify the certificate, because its validity follows the virtual clock.
+    """
     assert server is not None
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
-    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    asking = client.wrap_bio(back, there)
-    answering = server.wrap_bio(there, back, server_side=True)
-    for side in (asking, answering, asking, answering):
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client_side = client.wrap_bio(to_client, to_server)
+    server_side_tls = server.wrap_bio(to_server, to_client, server_side=True)
+    for side in (client_side, server_side_tls, client_side, server_side_tls):
         try:
             side.do_handshake()
         except ssl.SSLWantReadError:
             continue
-    return asking.getpeercert(binary_form=True)
+    return client_side.getpeercert(binary_form=True)
 
 
-def test_what_is_kept_is_known_without_reading_certificates(tmp_path: Path) -> None:
+def test_kept_json_records_the_expiry_of_each_certificate(tmp_path: Path) -> None:
     pki = Pki(tmp_path / "pki")
     pki.ensure(names=NAMES, now=1_700_000_000.0)
     kept = msgspec.json.decode((tmp_path / "pki" / "kept.json").read_bytes())

@@ -1,4 +1,4 @@
-"""The storage class that a cluster with nodes begins with."""
+"""The default storage class that is created when a cluster with nodes starts."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from sampan.testing import Cluster
 META = {"name": "data", "namespace": "default"}
 
 
-async def test_is_made_once() -> None:
+async def test_deleted_default_class_is_not_created_again() -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
         classes = cluster.client.of(StorageClass)
         await ensure_default_storage_class(cluster.client)
@@ -31,7 +31,7 @@ async def test_is_made_once() -> None:
             await classes.get(NAME)
 
 
-async def test_one_that_is_there_stays_as_it_is() -> None:
+async def test_existing_class_is_not_changed() -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
         classes = cluster.client.of(StorageClass)
         await classes.create(StorageClass(metadata=ObjectMeta(name=NAME), provisioner="mine"))
@@ -39,10 +39,10 @@ async def test_one_that_is_there_stays_as_it_is() -> None:
         assert (await classes.get(NAME)).provisioner == "mine"
 
 
-async def test_claims_get_volumes() -> None:
+async def test_claim_is_bound_with_the_default_class() -> None:
     async with asyncio.timeout(60), Cluster(nodes=1) as cluster:
-        room = {"requests": {"storage": "1Gi"}}
-        claim = {"metadata": META, "spec": {"accessModes": ["ReadWriteOnce"], "resources": room}}
+        resources = {"requests": {"storage": "1Gi"}}
+        claim = {"metadata": META, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}}
         await cluster.client.of(PersistentVolumeClaim).create(json.from_value(claim, PersistentVolumeClaim))
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
         pod = {"metadata": META, "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}}

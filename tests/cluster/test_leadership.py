@@ -1,4 +1,4 @@
-"""Of several processes on one store, one at a time works; another takes over when it goes or is cut off."""
+"""Of several processes on one store one leads; another takes over when the leader stops or is disconnected."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from sampan.cluster.leadership import Leadership, LeadershipConfig
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.testing import Cluster, builders
-from tests.controllers.cluster import Cluster as Small
+from tests.controllers.cluster import Cluster as ControllerCluster
 from tests.controllers.cluster import cluster
 from tests.eventually import wait_until
 from tests.storage.etcd_server import NO_ETCD, find, one_member
@@ -24,39 +24,39 @@ NAME = "kube-scheduler"
 
 
 class Worker:
-    """Somebody who wants to work."""
+    """A component that works while it is the leader."""
 
-    def __init__(self, small: Small, name: str) -> None:
+    def __init__(self, api: ControllerCluster, name: str) -> None:
         self.metrics = Metrics()
-        self._terms = Leadership(config=LeadershipConfig(identity=name), clock=small.clock, metrics=self.metrics)
-        self._transport = Cuttable(small.transport)
-        self._client = Client(transport=self._transport, clock=small.clock, component=name)
-        self.begun = 0
+        self._leadership = Leadership(config=LeadershipConfig(identity=name), clock=api.clock, metrics=self.metrics)
+        self._transport = CuttableTransport(api.transport)
+        self._client = Client(transport=self._transport, clock=api.clock, component=name)
+        self.start_count = 0
         self.is_working = False
 
     async def run(self) -> None:
-        await self._terms.run(NAME, self._client, self._work)
+        await self._leadership.run(NAME, self._client, self._work)
 
     async def _work(self) -> None:
-        self.begun += 1
+        self.start_count += 1
         self.is_working = True
         try:
             await asyncio.Event().wait()
         finally:
             self.is_working = False
 
-    def cut_off(self, is_cut: bool) -> None:
-        self._transport.is_cut = is_cut
+    def set_disconnected(self, is_disconnected: bool) -> None:
+        self._transport.is_disconnected = is_disconnected
 
 
-class Cuttable:
-    """A transport that can be cut."""
+class CuttableTransport:
+    """A transport whose connection can be cut."""
 
     def __init__(self, real: Any) -> None:
-        self._real, self.is_cut = real, False
+        self._real, self.is_disconnected = real, False
 
     async def send(self, request: Any) -> Any:
-        if self.is_cut:
+        if self.is_disconnected:
             raise ConnectionFailed("cut", may_have_happened=False)
         return await self._real.send(request)
 
@@ -75,48 +75,48 @@ async def running(worker: Worker) -> AsyncIterator[None]:
         task.cancel()
 
 
-async def test_one_works_and_the_other_takes_over_at_once_when_it_goes() -> None:
-    async with cluster() as small:
-        first, second = Worker(small, "one"), Worker(small, "two")
+async def test_standby_takes_over_at_once_when_the_leader_stops() -> None:
+    async with cluster() as api:
+        first, second = Worker(api, "one"), Worker(api, "two")
         async with running(second):
             async with running(first):
-                await small.clock.advance(10)
+                await api.clock.advance(10)
                 assert first.is_working != second.is_working
                 leading, waiting = (first, second) if first.is_working else (second, first)
                 assert f'leader_election_master_status{{name="{NAME}"}} 1' in leading.metrics.text()
                 assert f'leader_election_master_status{{name="{NAME}"}} 0' in waiting.metrics.text()
-            await small.clock.advance(5)
+            await api.clock.advance(5)
             assert second.is_working
 
 
-async def test_one_that_is_cut_off_stops_before_another_begins_and_stands_by_again() -> None:
-    async with cluster() as small:
-        first, second = Worker(small, "one"), Worker(small, "two")
+async def test_disconnected_leader_stops_before_the_standby_leads() -> None:
+    async with cluster() as api:
+        first, second = Worker(api, "one"), Worker(api, "two")
         async with running(first):
-            await small.clock.advance(3)
+            await api.clock.advance(3)
             assert first.is_working
             async with running(second):
-                first.cut_off(True)
+                first.set_disconnected(True)
                 for _ in range(40):
-                    await small.clock.advance(1)
+                    await api.clock.advance(1)
                     assert not (first.is_working and second.is_working)
                 assert second.is_working
-                first.cut_off(False)
-                await small.clock.advance(10)
+                first.set_disconnected(False)
+                await api.clock.advance(10)
                 assert not first.is_working
-            await small.clock.advance(5)
+            await api.clock.advance(5)
             assert first.is_working
-            assert (first.begun, second.begun) == (2, 1)
+            assert (first.start_count, second.start_count) == (2, 1)
 
 
-async def test_without_an_election_work_begins_at_once() -> None:
-    async with cluster() as small:
+async def test_work_starts_at_once_without_leader_election() -> None:
+    async with cluster() as api:
         done = []
 
         async def work() -> None:
             done.append(1)
 
-        await Leadership(config=None, clock=small.clock, metrics=Metrics()).run(NAME, small.client, work)
+        await Leadership(config=None, clock=api.clock, metrics=Metrics()).run(NAME, api.client, work)
         assert done == [1]
 
 
@@ -124,14 +124,14 @@ async def test_without_an_election_work_begins_at_once() -> None:
     ("flag", "servers", "is_on"),
     [(None, ["http://e"], True), (None, [], False), (True, [], True), (False, ["http://e"], False)],
 )
-def test_the_default_is_on_where_the_store_may_be_shared(flag: bool | None, servers: list[str], is_on: bool) -> None:
+def test_leader_election_is_on_by_default_with_etcd(flag: bool | None, servers: list[str], is_on: bool) -> None:
     assert (_election({"leader_elect": flag}, StoreConfig(etcd_servers=servers)) is not None) == is_on
 
 
 # -- two whole clusters on one etcd ----------------------------------------------------------------------------------
 
 
-def short() -> LeadershipConfig:
+def short_lease() -> LeadershipConfig:
     return LeadershipConfig(lease_s=12, renew_s=10.0, retry_s=0.2)
 
 
@@ -144,11 +144,11 @@ def leading(cluster: Cluster) -> set[str]:
 
 
 @pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
-def test_controllers_and_schedulers_of_two_processes(tmp_path: Path) -> None:
+def test_two_clusters_on_one_etcd_have_one_leader_of_each_component(tmp_path: Path) -> None:
     both = {"kube-scheduler", "kube-controller-manager"}
-    with one_member(tmp_path) as etcd, Cluster(store=etcd.client_url, leader_election=short(), nodes=1) as last:
+    with one_member(tmp_path) as etcd, Cluster(store=etcd.client_url, leader_election=short_lease(), nodes=1) as last:
         with Cluster(
-            store=etcd.client_url, leader_election=short(), components=["apiserver", "controllers", "scheduler"]
+            store=etcd.client_url, leader_election=short_lease(), components=["apiserver", "controllers", "scheduler"]
         ) as other:
             wait_until(lambda: leading(last) | leading(other) == both)
             assert leading(last) & leading(other) == set()

@@ -1,4 +1,4 @@
-"""A cluster's own front proxy: what others learn of it, and who is believed."""
+"""The front proxy of a cluster: its published settings, and who may set the remote user headers."""
 
 import http.client
 import json
@@ -15,24 +15,26 @@ from sampan.testing import Cluster
 from sampan.testing.keys import KEYS, KeyRing
 
 WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-ANN = {"X-Remote-User": "ann", "X-Remote-Group": "readers", "X-Remote-Extra-Colour": "red"}
+REMOTE_USER_HEADERS = {"X-Remote-User": "ann", "X-Remote-Group": "readers", "X-Remote-Extra-Colour": "red"}
 
 
 def whoami(cluster: Cluster, pki: Pki, name: str) -> tuple[int, Any]:
-    """With a certificate of the cluster, and headers that name somebody."""
+    """Send a SelfSubjectReview with a certificate of the cluster and with remote user headers."""
     context = ssl.create_default_context(cafile=cluster.ca)
     context.load_cert_chain(pki.certificate(name), pki.key(name))
     host = cluster.url.removeprefix("https://")
     connection = http.client.HTTPSConnection(host, context=context, timeout=60)
     try:
-        connection.request("POST", WHOAMI, body="{}", headers={"Content-Type": "application/json", **ANN})
+        connection.request(
+            "POST", WHOAMI, body="{}", headers={"Content-Type": "application/json", **REMOTE_USER_HEADERS}
+        )
         http_response = connection.getresponse()
         return http_response.status, json.loads(http_response.read()).get("status")
     finally:
         connection.close()
 
 
-def test_only_the_front_proxy_names_callers(tmp_path: Path) -> None:
+def test_only_the_front_proxy_may_set_remote_user_headers(tmp_path: Path) -> None:
     pki = KEYS.write(tmp_path / "pki")
     with Cluster(components=("apiserver",)) as cluster:
         code, status = whoami(cluster, pki, PROXY_CLIENT)
@@ -54,7 +56,7 @@ def test_only_the_front_proxy_names_callers(tmp_path: Path) -> None:
     }
 
 
-def test_flags_go_first(tmp_path: Path) -> None:
+def test_front_proxy_flags_override_the_cluster_pki(tmp_path: Path) -> None:
     pki, file = Pki(tmp_path), tmp_path / "own"
     own = ServerConfig(front_proxy=FrontProxySettings(ca=file))
     assert with_front_proxy(own, pki) is own
@@ -64,7 +66,7 @@ def test_flags_go_first(tmp_path: Path) -> None:
     assert server_config.proxy_client == (tmp_path / "front-proxy-client.crt", tmp_path / "front-proxy-client.key")
 
 
-def test_its_certificate_is_loaded_again_when_it_is_renewed(tmp_path: Path) -> None:
+def test_renewed_front_proxy_certificate_is_reloaded_with_its_key(tmp_path: Path) -> None:
     old, new, notes = KEYS.write(tmp_path / "old"), KeyRing().write(tmp_path / "new"), list[str]()
     files = (old.certificate(PROXY_CLIENT), old.key(PROXY_CLIENT))
     reloading = reloading_proxy_client(files, lambda: notes.append("renewed"))

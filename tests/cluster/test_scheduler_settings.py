@@ -1,4 +1,4 @@
-"""A cluster whose scheduler has its policy in a ConfigMap: it waits until somebody has made it."""
+"""A scheduler whose policy is in a ConfigMap waits until that ConfigMap exists and is valid."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sampan.machinery.clock import VirtualClock
 from sampan.testing import Cluster, builders
 
 
-async def test_the_policy_is_waited_for(caplog: Any) -> None:
+async def test_scheduler_starts_when_its_policy_config_map_is_valid(caplog: Any) -> None:
     clock = VirtualClock()
     cluster = Cluster(nodes=1, clock=clock)
     cluster._scheduler = SchedulerSettings(policy_map=("kube-system", "policy"))
@@ -19,7 +19,7 @@ async def test_the_policy_is_waited_for(caplog: Any) -> None:
         await clock.advance(60)
         assert (await pods.get("p", "default")).spec.nodeName == ""
         fault = 'the scheduler is not running: configmaps "policy" not found'
-        assert caplog.text.count(fault) == 1, "it is logged once, not at each attempt"
+        assert caplog.text.count(fault) == 1, "the error is logged once, not at each attempt"
         meta = ObjectMeta(name="policy", namespace="kube-system")
         await maps.create(ConfigMap(metadata=meta, data={"policy.cfg": "predicates: [{name: Nothing}]"}))
         await clock.advance(60)

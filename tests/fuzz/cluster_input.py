@@ -1,4 +1,4 @@
-"""Input of servers that the API server calls or forwards to: pages of pods, certificates, webhooks, aggregated APIs."""
+"""Input from servers that the API server calls or proxies to: web pages, certificates, webhooks, aggregated APIs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sampan.apiserver.registry.custom.conversion_webhook import InvalidResponse,
 from sampan.apiserver.webhooks.client import WebhookFailed
 from sampan.machinery.pki.pem import count_markers, read_blocks
 
-# -- pages of pods ---------------------------------------------------------------------------------------------------
+# -- proxied web pages -----------------------------------------------------------------------------------------------
 
 _REWRITER = LinkRewriter(prefix="/api/v1/namespaces/n/pods/p/proxy", host="10.0.0.1:80", asked_host="127.0.0.1:6443")
 PAGES = (

@@ -1,4 +1,4 @@
-"""Input of peers on the network: frames, datagrams and request targets."""
+"""Input from peers on the network: frames, datagrams and request targets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.network.dns.objects import endpoint, endpoint_slice, record_table, re
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
-    """The bytes as a peer may send them: the first byte says in which pieces."""
+    """Yield the bytes in pieces, as a peer may send them; the first byte is the size of the pieces."""
     size = 1 + data[0] if data else 1
     for at in range(1, len(data), size):
         yield data[at : at + size]
@@ -34,7 +34,7 @@ WEBSOCKETS = (
 
 
 def read_websocket(data: bytes) -> None:
-    """Read what a client sends; messages of a channel may be sizes of a terminal."""
+    """Read the frames of a client; messages of channel 4 are terminal sizes."""
     frames = websocket.WebSocketFrames(is_server=True)
     for piece in _pieces(data):
         for message in frames.feed(piece):

@@ -1,4 +1,4 @@
-"""Input of people who make images and snapshots: documents and archives."""
+"""Input from authors of images and snapshots: documents and archives."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ LAYERS = (_layer(tarfile.PAX_FORMAT), _layer(tarfile.GNU_FORMAT), gzip.compress(
 
 
 def unpack_layer(data: bytes) -> None:
-    """Unpack a layer. Nothing is created beside its directory."""
+    """Unpack a layer, and check that nothing is created outside its directory."""
     with tempfile.TemporaryDirectory(prefix="fuzz-layer-") as directory:
         target = Path(directory) / "layer"
         target.mkdir()
@@ -145,7 +145,7 @@ SNAPSHOTS = (_snapshot(),)
 
 
 def read_snapshot(data: bytes) -> None:
-    """Read a snapshot. Nothing is created beside its directory."""
+    """Read a snapshot, and check that nothing is created outside its directory."""
     with tempfile.TemporaryDirectory(prefix="fuzz-snapshot-") as directory:
         target = Path(directory) / "snapshot"
         target.mkdir(mode=0o700)

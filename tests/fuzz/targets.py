@@ -1,4 +1,4 @@
-"""Every format that strangers send, with the function that reads it and the errors that it documents.
+"""Every format that untrusted peers send, with the function that reads it and the errors that it documents.
 
 A target reads any bytes: it returns, or raises one of its documented errors, at a bounded cost. `test_targets.py` feeds
 changed samples to all of them in `make test`; `make soak` has atheris search for inputs (`test_soak.py`).
@@ -22,9 +22,9 @@ MOST_BYTES = body_fuzzing.MOST_BYTES
 class Target:
     read: Callable[[bytes], object]
     errors: tuple[type[Exception], ...]
-    """What the function documents that it raises."""
+    """The exceptions that the function documents."""
     samples: Sequence[bytes]
-    """Inputs that are accepted, from which others are made."""
+    """Accepted inputs, from which mutated inputs are derived."""
 
     def check(self, data: bytes) -> None:
         """Fail if the input raises anything that is not documented, or takes too much CPU time."""

@@ -1,4 +1,4 @@
-"""Changed samples of every format that strangers send: only documented errors come of them, at a bounded cost."""
+"""Mutated samples of every format that untrusted peers send raise only documented errors, at a bounded cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz.targets import TARGETS
 
-_CHANGES = st.lists(
+_MUTATIONS = st.lists(
     st.tuples(
         st.sampled_from(["insert", "replace", "delete", "repeat", "swap"]),
         st.integers(0, 1 << 16),
@@ -20,8 +20,8 @@ _CHANGES = st.lists(
 _MOST_REPEATED = 64
 
 
-def changed(sample: bytes, changes: list[tuple[str, int, bytes]]) -> bytes:
-    """The sample with bytes inserted, replaced, deleted, repeated many times or exchanged with others of the sample."""
+def mutated(sample: bytes, changes: list[tuple[str, int, bytes]]) -> bytes:
+    """Return the sample with bytes inserted, replaced, deleted, repeated many times or copied from elsewhere in it."""
     data = bytearray(sample)
     for change, place, content in changes:
         at = place % (len(data) + 1)
@@ -50,14 +50,14 @@ def test_the_samples_are_accepted(name: str) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_changed_samples(name: str, data: st.DataObject) -> None:
+def test_mutated_samples_raise_only_documented_errors(name: str, data: st.DataObject) -> None:
     target = TARGETS[name]
     sample = data.draw(st.sampled_from(list(target.samples)))
-    target.check(changed(sample, data.draw(_CHANGES)))
+    target.check(mutated(sample, data.draw(_MUTATIONS)))
 
 
 @pytest.mark.parametrize("name", TARGETS)
 @given(content=st.binary(max_size=200))
 @settings(max_examples=40, deadline=None)
-def test_arbitrary_bytes(name: str, content: bytes) -> None:
+def test_arbitrary_bytes_raise_only_documented_errors(name: str, content: bytes) -> None:
     TARGETS[name].check(content)

@@ -1,4 +1,4 @@
-"""Input of people who use the API and the command line: patches, selectors, expressions, schemas, files."""
+"""Input from users of the API and the command line: patches, selectors, expressions, schemas, files."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ SELECTORS = (
 
 
 def read_selectors(data: bytes) -> None:
-    """Read a text as a selector, and as everything else that is a text with a small grammar."""
+    """Read a text as a selector, and with every other parser of a small grammar."""
     text = data.decode("utf-8", "replace")
     for parse, error in _PARSERS:
         with suppress(error):
@@ -204,7 +204,7 @@ KUSTOMIZATIONS = (
 
 
 def read_kustomization(data: bytes) -> None:
-    """Build a kustomization, which is followed by its resource."""
+    """Build a kustomization. Its resource follows after a document separator."""
     first, _, second = data.partition(b"\n---\n")
     with tempfile.TemporaryDirectory(prefix="fuzz-kustomize-") as directory:
         (Path(directory) / "kustomization.yaml").write_bytes(first)

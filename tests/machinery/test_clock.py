@@ -13,7 +13,7 @@ def test_real_clock_is_the_wall_clock() -> None:
     asyncio.run(clock.sleep_until(clock.now() + 0.001))
 
 
-def test_sleepers_wake_in_the_order_of_their_times_and_see_their_own_time() -> None:
+def test_sleepers_wake_in_order_at_their_own_virtual_time() -> None:
     async def scenario() -> list[tuple[str, float]]:
         clock, woke = VirtualClock(start=1000), []
 
@@ -53,27 +53,27 @@ def test_a_periodic_task_runs_once_per_period() -> None:
     assert ticks[:2] == [60, 120]
 
 
-def test_time_stands_until_what_a_sleeper_set_off_is_done() -> None:
-    """A thread's work is not over in some loop turns: the idle hook makes the clock wait for it."""
+def test_advance_waits_for_the_work_of_idle_hooks() -> None:
+    """Work in a thread takes an unknown number of loop turns, so the clock waits for the idle hook."""
 
     async def scenario() -> tuple[list[float], int]:
         clock, done, wakes = VirtualClock(start=0), [], 0
-        under_way: set[asyncio.Future[None]] = set()
+        pending: set[asyncio.Future[None]] = set()
 
         async def idle() -> bool:
             nonlocal wakes
             wakes += 1
-            busy = bool(under_way)
-            while under_way:
-                await asyncio.wait(under_way)
+            busy = bool(pending)
+            while pending:
+                await asyncio.wait(pending)
             return busy
 
         async def worker() -> None:
             await clock.sleep(1)
             job = asyncio.get_running_loop().run_in_executor(None, time.sleep, 0.01)
-            under_way.add(job)
+            pending.add(job)
             await job
-            under_way.discard(job)
+            pending.discard(job)
             done.append(clock.now())
 
         stop = clock.on_idle(idle)
@@ -100,16 +100,16 @@ async def test_a_cancelled_sleeper_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
-def test_setting_the_wall_clock_moves_no_monotonic_sleeper(jump_s: int) -> None:
+def test_wall_clock_jump_does_not_affect_monotonic_sleepers(jump_s: int) -> None:
     async def scenario() -> list[float]:
         clock, woke = VirtualClock(), []
-        begun = clock.monotonic()
+        started_at = clock.monotonic()
 
         async def sleeper() -> None:
             await clock.sleep(10)
-            woke.append(clock.monotonic() - begun)
-            await clock.sleep_monotonic(begun + 30)
-            woke.append(clock.monotonic() - begun)
+            woke.append(clock.monotonic() - started_at)
+            await clock.sleep_monotonic(started_at + 30)
+            woke.append(clock.monotonic() - started_at)
 
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(sleeper())
@@ -121,7 +121,7 @@ def test_setting_the_wall_clock_moves_no_monotonic_sleeper(jump_s: int) -> None:
     assert asyncio.run(scenario()) == [10, 30]
 
 
-def test_a_sleeper_for_a_wall_clock_time_follows_the_wall_clock() -> None:
+def test_sleep_until_follows_wall_clock_jumps() -> None:
     async def scenario() -> list[float]:
         clock, woke = VirtualClock(start=1000), []
 
@@ -145,7 +145,7 @@ def test_a_sleeper_for_a_wall_clock_time_follows_the_wall_clock() -> None:
 
 
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
-def test_the_real_clock_notices_that_the_wall_clock_was_set(monkeypatch: pytest.MonkeyPatch, jump_s: int) -> None:
+def test_real_clock_sleeper_wakes_after_a_wall_clock_jump(monkeypatch: pytest.MonkeyPatch, jump_s: int) -> None:
     async def scenario() -> list[float]:
         clock, slept = RealClock(), []
         wall = {"now": 5000.0, "monotonic": 100.0}

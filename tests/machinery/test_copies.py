@@ -1,4 +1,4 @@
-"""Copies share nothing with what they were made of."""
+"""Copies share no mutable values with the original."""
 
 from sampan.api.types.core_v1 import Pod, PodSpec, Volume
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -6,7 +6,7 @@ from sampan.api.unstructured import Unstructured
 from sampan.machinery.copies import copy_of
 
 
-def test_a_typed_object() -> None:
+def test_copy_of_a_typed_object_is_independent() -> None:
     pod = Pod(metadata=ObjectMeta(name="p", labels={"a": "b"}), spec=PodSpec(volumes=[Volume(name="v")]))
     copy = copy_of(pod)
     assert copy == pod
@@ -14,7 +14,7 @@ def test_a_typed_object() -> None:
     assert (pod.metadata.labels, pod.spec.volumes[0].name) == ({"a": "b"}, "v")
 
 
-def test_an_object_without_a_type() -> None:
+def test_copy_of_an_unstructured_object_is_independent() -> None:
     boat = Unstructured(kind="Boat", apiVersion="e/v1", metadata=ObjectMeta(name="b"), content={"spec": {"x": [1]}})
     copy = copy_of(boat)
     assert copy.to_value() == boat.to_value()

@@ -1,4 +1,4 @@
-"""Failures against every Status that a real server was recorded with."""
+"""API errors, compared with every Status that was recorded from a real server."""
 
 import json
 import re
@@ -14,42 +14,45 @@ from sampan.machinery import errors
 from sampan.machinery.errors import ApiError, from_status
 
 EXAMPLES = {
-    "a missing object": (errors.not_found("pods", "a"), "NotFound", 404, 'pods "a" not found'),
-    "a missing object of a group": (
+    "not found": (errors.not_found("pods", "a"), "NotFound", 404, 'pods "a" not found'),
+    "not found in a group": (
         errors.not_found("deployments", "a", group="apps"), "NotFound", 404, 'deployments.apps "a" not found'),
-    "a path": (errors.forbidden("", "", "User \"u\" cannot get path \"/x\""), "Forbidden", 403,
-               'forbidden: User "u" cannot get path "/x"'),
-    "a collection": (errors.forbidden("things", "", "no", group="g"), "Forbidden", 403, "things.g is forbidden: no"),
-    "an old version": (errors.conflict("pods", "a"), "Conflict", 409,
-                       'Operation cannot be fulfilled on pods "a": the object has been modified; please apply your '
-                       "changes to the latest version and try again"),
-    "a verb": (errors.method_not_supported("apps", "delete", group="g"), "MethodNotAllowed", 405,
-               'delete is not supported on resources of kind "apps.g"'),
-    "no answer in time": (errors.timeout("late", retry_after_s=1), "Timeout", 504, "Timeout: late"),
-    "not now": (errors.server_timeout("pods", "list", retry_after_s=2), "ServerTimeout", 500,
-                "The list operation against pods could not be completed at this time, please try again."),
-    "unforeseen": (errors.unexpected("oops"), "", 500, "oops"),
+    "forbidden URL": (errors.forbidden("", "", "User \"u\" cannot get path \"/x\""), "Forbidden", 403,
+                      'forbidden: User "u" cannot get path "/x"'),
+    "forbidden collection": (
+        errors.forbidden("things", "", "no", group="g"), "Forbidden", 403, "things.g is forbidden: no"),
+    "conflict": (errors.conflict("pods", "a"), "Conflict", 409,
+                 'Operation cannot be fulfilled on pods "a": the object has been modified; please apply your '
+                 "changes to the latest version and try again"),
+    "unsupported verb": (errors.method_not_supported("apps", "delete", group="g"), "MethodNotAllowed", 405,
+                         'delete is not supported on resources of kind "apps.g"'),
+    "timeout": (errors.timeout("late", retry_after_s=1), "Timeout", 504, "Timeout: late"),
+    "server timeout": (errors.server_timeout("pods", "list", retry_after_s=2), "ServerTimeout", 500,
+                       "The list operation against pods could not be completed at this time, please try again."),
+    "unexpected": (errors.unexpected("oops"), "", 500, "oops"),
     "too large": (errors.request_entity_too_large("limit is 3"), "RequestEntityTooLarge", 413,
                   "Request entity too large: limit is 3"),
-    "not a Status": (errors.generic(502, "bad gateway", is_unexpected=True), "InternalError", 502,
-                     'an error on the server ("bad gateway") has prevented the request from succeeding'),
-    "not a Status, named": (errors.generic(404, verb="GET", resource="pods", name="a"), "NotFound", 404,
-                            "the server could not find the requested resource (get pods a)"),
-    "a code of no reason": (errors.generic(418), "", 418,
-                            "the server responded with the status code 418 but did not return more information"),
-    "posted twice": (errors.generic(409, verb="POST"), "AlreadyExists", 409, "the server reported a conflict"),
+    "generic unexpected": (errors.generic(502, "bad gateway", is_unexpected=True), "InternalError", 502,
+                           'an error on the server ("bad gateway") has prevented the request from succeeding'),
+    "generic with an object": (errors.generic(404, verb="GET", resource="pods", name="a"), "NotFound", 404,
+                               "the server could not find the requested resource (get pods a)"),
+    "generic code without a reason": (
+        errors.generic(418), "", 418,
+        "the server responded with the status code 418 but did not return more information"),
+    "generic conflict of a POST": (
+        errors.generic(409, verb="POST"), "AlreadyExists", 409, "the server reported a conflict"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("error", "reason", "code", "message"), EXAMPLES.values(), ids=EXAMPLES)
-def test_made(error: ApiError, reason: str, code: int, message: str) -> None:
+def test_constructors_set_reason_code_and_message(error: ApiError, reason: str, code: int, message: str) -> None:
     assert (error.reason, error.code, str(error)) == (reason, code, message)
     rebuilt = from_status(error.status)
     assert type(rebuilt) is type(error)
     assert rebuilt.status == error.status
 
 
-def test_a_status_is_ordered_as_the_real_one() -> None:
+def test_status_fields_have_the_order_of_the_real_server() -> None:
     error = errors.too_many_requests("slow down", retry_after_s=3)
     order = ["kind", "apiVersion", "metadata", "status", "message", "reason", "details", "code"]
     assert list(error.status) == order
@@ -57,14 +60,14 @@ def test_a_status_is_ordered_as_the_real_one() -> None:
     assert error.retry_after_s == 3
 
 
-def test_details_without_content_stay_out_or_empty() -> None:
+def test_empty_details_are_omitted_except_for_generic_errors() -> None:
     assert "details" not in errors.bad_request("no").status
     assert errors.generic(422, "why").status["details"] == {}
 
 
-def test_invalid_names_each_error_once() -> None:
-    fault = FieldError.required(Path("spec"))
-    error = errors.invalid("Pod", "x", [fault, fault])
+def test_message_of_invalid_contains_each_error_once() -> None:
+    field_error = FieldError.required(Path("spec"))
+    error = errors.invalid("Pod", "x", [field_error, field_error])
     assert str(error) == 'Pod "x" is invalid: spec: Required value'
     assert len(error.causes) == 2
     assert error.has_cause("FieldValueRequired")
@@ -83,7 +86,7 @@ def test_invalid_names_each_error_once() -> None:
         ({}, ApiError),
     ],
 )
-def test_reason_first_then_code(status: dict[str, Any], expected: type[ApiError]) -> None:
+def test_error_class_follows_the_reason_and_then_the_code(status: dict[str, Any], expected: type[ApiError]) -> None:
     assert type(from_status(status)) is expected
 
 
@@ -106,7 +109,7 @@ def recorded(shared_dir: File) -> list[dict[str, Any]]:
     return recorded
 
 
-def test_recorded_statuses_survive(recorded: list[dict[str, Any]]) -> None:
+def test_recorded_statuses_round_trip(recorded: list[dict[str, Any]]) -> None:
     for status in recorded:
         error = from_status(status)
         assert error.status == status
@@ -133,7 +136,7 @@ def test_recorded_invalid_messages_follow_from_their_causes(recorded: list[dict[
 
 
 def parsed(cause: dict[str, str]) -> FieldError:
-    """A fault with the value and the detail that a recorded message was made of."""
+    """Return a FieldError with the value and the detail of a recorded message."""
     word = field_errors._WORDS[cause["reason"]]
     rest = cause["message"].removeprefix(word).removeprefix(": ")
     if cause["reason"] not in field_errors._VALUE_IS_SHOWN:
@@ -149,36 +152,36 @@ def first_value(text: str) -> tuple[Any, int]:
         value, end = json.JSONDecoder().raw_decode(text)
     except ValueError:
         return field_errors.OMITTED, 0
-    # Objects are printed in the order of Go's fields, which no message tells.
+    # Objects are printed in the order of Go's fields, which cannot be derived from the message.
     return (value, end) if "{" not in text[:end] else (field_errors.OMITTED, 0)
 
 
-def test_recorded_not_found_and_conflicts_can_be_made(recorded: list[dict[str, Any]]) -> None:
-    """Where a Status has the plain form of its reason, the function for it makes the same."""
-    makers = {
+def test_recorded_not_found_and_conflict_statuses_are_reproduced(recorded: list[dict[str, Any]]) -> None:
+    """A Status with the default message of its reason equals that of the constructor function."""
+    constructors = {
         "NotFound": (r"\S+ \".*\" not found", errors.not_found),
         "AlreadyExists": (r"\S+ \".*\" already exists", errors.already_exists),
         "Conflict": (r"Operation cannot be .* the object has been modified.*", errors.conflict),
     }
-    counts = dict.fromkeys(makers, 0)
+    counts = dict.fromkeys(constructors, 0)
     for status in recorded:
-        pattern, make = makers.get(status.get("reason", ""), ("", None))
-        if make is None or not re.fullmatch(pattern, status.get("message", "")):
+        pattern, construct = constructors.get(status.get("reason", ""), ("", None))
+        if construct is None or not re.fullmatch(pattern, status.get("message", "")):
             continue
         details = status["details"]
-        assert make(details["kind"], details["name"], group=details.get("group", "")).status == status
+        assert construct(details["kind"], details["name"], group=details.get("group", "")).status == status
         counts[status["reason"]] += 1
     assert all(counts.values()), counts
 
 
-def test_recorded_generic_answers_can_be_made(recorded: list[dict[str, Any]]) -> None:
+def test_recorded_generic_statuses_are_reproduced(recorded: list[dict[str, Any]]) -> None:
     empty = [status for status in recorded if status.get("details") == {} and status["code"] in (404, 405, 422)]
     assert len(empty) > 30
     for status in empty:
         assert errors.generic(status["code"], "why").status == status
 
 
-def test_recorded_forbidden_can_be_made(recorded: list[dict[str, Any]]) -> None:
+def test_recorded_forbidden_statuses_are_reproduced(recorded: list[dict[str, Any]]) -> None:
     count = 0
     for status in recorded:
         match = re.fullmatch(r"(?:(\S+?)(?: \"(.*?)\")? is )?forbidden: (.*)", status.get("message", ""), re.DOTALL)

@@ -1,4 +1,4 @@
-"""The recorder against a real server."""
+"""EventRecorder, with an API server in this process."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -32,7 +32,7 @@ async def recorded_events(server: Server) -> Sequence[Event]:
     return events
 
 
-async def test_an_event_as_people_see_it() -> None:
+async def test_fields_of_a_recorded_event() -> None:
     clock = VirtualClock()
     async with serving(clock) as server, recording(server) as recorder:
         recorder.event(MAP, NORMAL, "Changed", "it changed", annotations={"x": "1"})
@@ -49,7 +49,7 @@ async def test_an_event_as_people_see_it() -> None:
     assert ref.resourceVersion == "7"
 
 
-async def test_events_of_another_host() -> None:
+async def test_host_of_an_event_can_be_overridden() -> None:
     clock = VirtualClock()
     async with serving(clock) as server, recording(server) as recorder:
         recorder.event(MAP, NORMAL, "Changed", "it changed", host="there")
@@ -58,7 +58,7 @@ async def test_events_of_another_host() -> None:
     assert (event.source.host, event.reportingInstance) == ("there", "there")
 
 
-async def test_the_same_again_is_counted() -> None:
+async def test_repeated_event_increments_the_count() -> None:
     clock = VirtualClock()
     async with serving(clock) as server, recording(server) as recorder:
         for _ in range(3):
@@ -77,14 +77,14 @@ async def test_the_same_again_is_counted() -> None:
 async def test_events_of_cluster_scoped_objects_are_in_default() -> None:
     clock = VirtualClock()
     async with serving(clock) as server, recording(server) as recorder:
-        recorder.event(Namespace(metadata=ObjectMeta(name="n")), NORMAL, "Seen", "there it is")
+        recorder.event(Namespace(metadata=ObjectMeta(name="n")), NORMAL, "Seen", "it was seen")
         await clock.settle()
         (event,) = await recorded_events(server)
     assert event.metadata.namespace == "default"
 
 
-class Unreachable:
-    """A server that cannot be reached for a while."""
+class FailingTransport:
+    """A transport whose first requests fail."""
 
     def __init__(self, server: Server, failures: int) -> None:
         self._inner, self._failures = server.loopback, failures
@@ -92,7 +92,7 @@ class Unreachable:
     async def send(self, request: Request) -> Response:
         if self._failures > 0:
             self._failures -= 1
-            raise ConnectionFailed("nobody there", may_have_happened=True)
+            raise ConnectionFailed("connection refused", may_have_happened=True)
         return await self._inner.send(request)
 
     def watch(self, request: Request, codec: ObjectCodec) -> AbstractAsyncContextManager[Events]:
@@ -102,10 +102,10 @@ class Unreachable:
         pass
 
 
-async def test_a_server_that_is_away_for_a_while() -> None:
+async def test_event_is_resent_after_connection_failures() -> None:
     clock = VirtualClock()
     async with serving(clock) as server:
-        client = Client(transport=Unreachable(server, 3), clock=clock, component="test")
+        client = Client(transport=FailingTransport(server, 3), clock=clock, component="test")
         async with recording(server, client) as recorder:
             recorder.event(MAP, NORMAL, "Changed", "it changed")
             await clock.advance(29)
@@ -114,14 +114,14 @@ async def test_a_server_that_is_away_for_a_while() -> None:
             assert len(await recorded_events(server)) == 1
 
 
-def test_nothing_that_goes_wrong_reaches_the_caller(caplog: pytest.LogCaptureFixture) -> None:
+def test_recorder_logs_errors_and_drops_excess_events(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         clock = VirtualClock()
         async with serving(clock) as server, recording(server) as recorder:
             recorder.event(object(), NORMAL, "Odd", "not an object")
             faulty = ConfigMap(metadata=ObjectMeta(name="m", namespace="Not_A_Namespace"))
-            recorder.event(faulty, NORMAL, "Odd", "nobody can store it")
-            recorder.event(MAP, NORMAL, "Fine", "and on it goes")
+            recorder.event(faulty, NORMAL, "Odd", "invalid namespace")
+            recorder.event(MAP, NORMAL, "Fine", "valid")
             await clock.settle()
             assert [event.reason for event in await recorded_events(server)] == ["Fine"]
             for number in range(11_000):
@@ -133,7 +133,7 @@ def test_nothing_that_goes_wrong_reaches_the_caller(caplog: pytest.LogCaptureFix
     assert "event Odd about m is refused" in caplog.text
 
 
-async def test_two_recorders_may_speak_at_the_same_moment() -> None:
+async def test_two_recorders_record_events_of_one_object_at_the_same_time() -> None:
     clock = VirtualClock()
     async with serving(clock) as server, recording(server) as first, recording(server) as other:
         first.event(MAP, NORMAL, "First", "one")
@@ -142,23 +142,23 @@ async def test_two_recorders_may_speak_at_the_same_moment() -> None:
         assert {event.reason for event in await recorded_events(server)} == {"First", "Second"}
 
 
-class Counting:
-    """Knows how many requests are under way, and lets them overlap."""
+class CountingTransport:
+    """A transport that counts concurrent requests and records the messages of events."""
 
     def __init__(self, server: Server) -> None:
-        self._inner, self.now, self.most = server.loopback, 0, 0
+        self._inner, self.active, self.most_active = server.loopback, 0, 0
         self.messages: list[str] = []
 
     async def send(self, request: Request) -> Response:
-        self.now += 1
-        self.most = max(self.most, self.now)
+        self.active += 1
+        self.most_active = max(self.most_active, self.active)
         try:
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             self.messages.append(json_codec.read_any(request.body).get("message", ""))
             return await self._inner.send(request)
         finally:
-            self.now -= 1
+            self.active -= 1
 
     def watch(self, request: Request, codec: ObjectCodec) -> AbstractAsyncContextManager[Events]:
         return self._inner.watch(request, codec)
@@ -167,25 +167,25 @@ class Counting:
         pass
 
 
-async def test_a_burst_is_sent_by_several_at_a_time() -> None:
+async def test_burst_of_events_is_sent_with_8_concurrent_requests() -> None:
     clock = VirtualClock()
     async with serving(clock) as server:
-        counting = Counting(server)
+        counting = CountingTransport(server)
         client = Client(transport=counting, clock=clock, component="test")
         async with recording(server, client) as recorder:
             for number in range(2000):
-                about = ConfigMap(metadata=ObjectMeta(name=f"m{number}", namespace="a", uid=f"u{number}"))
-                recorder.event(about, NORMAL, "Made", "it was made")
+                config_map = ConfigMap(metadata=ObjectMeta(name=f"m{number}", namespace="a", uid=f"u{number}"))
+                recorder.event(config_map, NORMAL, "Created", "it was created")
             await clock.settle()
             assert len(await recorded_events(server)) == 2000
         assert recorder.dropped == 0
-        assert counting.most == 8
+        assert counting.most_active == 8
 
 
 async def test_events_of_one_object_stay_in_order() -> None:
     clock = VirtualClock()
     async with serving(clock) as server:
-        counting = Counting(server)
+        counting = CountingTransport(server)
         client = Client(transport=counting, clock=clock, component="test")
         async with recording(server, client) as recorder:
             for number in range(5):
@@ -197,19 +197,21 @@ async def test_events_of_one_object_stay_in_order() -> None:
         assert [text for text in counting.messages if text.isdecimal()] == ["0", "1", "2", "3", "4"]
 
 
-async def test_recorders_of_one_process_never_name_events_alike() -> None:
+async def test_recorders_of_one_process_generate_unique_event_names() -> None:
     clock = VirtualClock()
     async with serving(clock) as server:
-        counting = Counting(server)
+        counting = CountingTransport(server)
         client = Client(transport=counting, clock=clock, component="test")
         async with recording(server, client) as first, recording(server, client) as other:
             for number in range(20):
                 first.event(MAP, NORMAL, "One", f"{number}")
                 other.event(MAP, WARNING, "Other", f"{number}")
             await clock.settle()
-        assert len(counting.messages) == one_each(await recorded_events(server)), "none was refused and named anew"
+        assert len(counting.messages) == request_count(await recorded_events(server)), (
+            "no event was rejected and renamed"
+        )
 
 
-def one_each(events: Sequence[Event]) -> int:
-    """The requests that these took: one to create each, one for each count more."""
+def request_count(events: Sequence[Event]) -> int:
+    """Return how many requests these events took: one for each occurrence."""
     return sum(event.count for event in events)

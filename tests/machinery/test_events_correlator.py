@@ -1,4 +1,4 @@
-"""What becomes of events: counted, combined, dropped."""
+"""Correlation of events: repetitions are counted, similar events combined, and excess events dropped."""
 
 from sampan.api.types.core_v1 import Event, EventSource, ObjectReference
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -19,32 +19,32 @@ def event(message: str = "m", *, name: str = "p", reason: str = "Because", numbe
     )
 
 
-def judged(correlator: Correlator, event: Event, now: float = 0) -> CorrelatedEvent:
+def correlate(correlator: Correlator, event: Event, now: float = 0) -> CorrelatedEvent:
     correlated = correlator.judge(event, now)
     assert correlated is not None
     return correlated
 
 
-def test_the_same_again_is_counted_on_to_the_first() -> None:
+def test_repeated_event_updates_the_count_of_the_first() -> None:
     correlator = Correlator()
-    first = judged(correlator, event(number=1))
+    first = correlate(correlator, event(number=1))
     assert (first.is_update, first.event.count, first.event.metadata.name) == (False, 1, "p.1")
     correlator.stored(first.key, first.event)
     for count in (2, 3):
-        again = judged(correlator, event(number=7))
+        again = correlate(correlator, event(number=7))
         assert (again.is_update, again.event.count, again.event.metadata.name) == (True, count, "p.1")
 
 
 def test_another_object_reason_or_message_is_another_event() -> None:
     correlator = Correlator()
-    judged(correlator, event())
+    correlate(correlator, event())
     for other in (event("other"), event(name="q"), event(reason="Other")):
-        assert not judged(correlator, other).is_update
+        assert not correlate(correlator, other).is_update
 
 
 def test_similar_events_are_combined_from_the_tenth_on() -> None:
     correlator = Correlator()
-    results = [judged(correlator, event(f"message {number}", number=number)) for number in range(12)]
+    results = [correlate(correlator, event(f"message {number}", number=number)) for number in range(12)]
     assert [correlated.event.message for correlated in results[:9]] == [f"message {number}" for number in range(9)]
     assert [correlated.event.message for correlated in results[9:]] == [f"{COMBINED}message {n}" for n in range(9, 12)]
     assert [correlated.is_update for correlated in results] == [False] * 10 + [True] * 2
@@ -52,14 +52,14 @@ def test_similar_events_are_combined_from_the_tenth_on() -> None:
     assert {correlated.event.metadata.name for correlated in results[9:]} == {"p.9"}
 
 
-def test_after_ten_quiet_minutes_similar_events_are_recorded_one_by_one_again() -> None:
+def test_similar_events_are_no_longer_combined_after_ten_minutes() -> None:
     correlator = Correlator()
     for number in range(11):
-        judged(correlator, event(f"message {number}"))
-    assert judged(correlator, event("late"), now=601).event.message == "late"
+        correlate(correlator, event(f"message {number}"))
+    assert correlate(correlator, event("late"), now=601).event.message == "late"
 
 
-def test_too_much_about_one_object_is_not_heard() -> None:
+def test_events_of_one_object_are_rate_limited() -> None:
     correlator = Correlator()
     results = [correlator.judge(event(f"message {number % 3}"), now=0) for number in range(30)]
     assert sum(correlated is not None for correlated in results) == 25
@@ -69,9 +69,9 @@ def test_too_much_about_one_object_is_not_heard() -> None:
     assert correlator.judge(event(), now=301) is None
 
 
-def test_memory_is_bounded() -> None:
+def test_number_of_remembered_events_is_limited() -> None:
     correlator = Correlator(CorrelatorConfig(remembered=2))
     for name in "abc":
-        judged(correlator, event(name=name))
-    assert judged(correlator, event(name="c")).is_update
-    assert not judged(correlator, event(name="a")).is_update
+        correlate(correlator, event(name=name))
+    assert correlate(correlator, event(name="c")).is_update
+    assert not correlate(correlator, event(name="a")).is_update

@@ -1,4 +1,4 @@
-"""What works without the libraries of the extras, and how the rest names the extra that it needs."""
+"""Optional dependencies: a cluster runs without them, and features that need one name its extra."""
 
 import asyncio
 import subprocess
@@ -36,7 +36,7 @@ def without_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     calls.read.cache_clear()
 
 
-def test_each_extra_is_declared() -> None:
+def test_extras_are_declared_in_pyproject() -> None:
     declared = tomllib.loads(_PYPROJECT.read_text())["project"]["optional-dependencies"]
     names = {extra for extra, _ in extras._EXTRAS.values()}
     assert names <= set(declared)
@@ -68,7 +68,7 @@ def test_features_name_the_extra_that_they_need(without_extras: None, tmp_path: 
         asyncio.run(connect())
 
 
-def test_a_test_cluster_needs_no_extra() -> None:
+def test_cluster_runs_without_extras() -> None:
     command = [sys.executable, "-c", _WITHOUT_EXTRAS]
     completed = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert completed.returncode == 0, completed.stderr

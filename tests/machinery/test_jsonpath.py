@@ -85,7 +85,7 @@ def test_execution_errors(text: str, message: str) -> None:
     assert str(raised.value) == message
 
 
-def test_missing_keys_may_be_errors() -> None:
+def test_missing_key_is_an_error_unless_allowed() -> None:
     with pytest.raises(JsonPathError, match="missing is not found"):
         JsonPathTemplate("{.missing}", allows_missing_keys=False).render(POD)
 
@@ -122,7 +122,7 @@ def test_find(path: str, expected: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("path", [".a[", ".a[x]", ".a[?(@.b]", ".a[?(@.k==)]"])
-def test_bad_paths(path: str) -> None:
+def test_malformed_paths_are_rejected(path: str) -> None:
     with pytest.raises(JsonPathError):
         JsonPathTemplate(f"{{{path}}}")
 

@@ -3,7 +3,7 @@ import asyncio
 from sampan.machinery.keyed_locks import KeyedLocks
 
 
-async def test_a_lock_is_one_for_all_who_want_it_until_the_last_is_gone() -> None:
+async def test_holders_of_a_key_take_turns_and_unused_locks_are_removed() -> None:
     locks, order = KeyedLocks(), list[str]()
 
     async def hold(name: str) -> None:

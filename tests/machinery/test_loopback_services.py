@@ -18,16 +18,16 @@ from sampan.machinery.loopback_services import LoopbackServices, lowest_unprivil
         ("", ""),
     ],
 )
-def test_addresses(cluster_ip: str, address: str) -> None:
+def test_loopback_address_of_a_cluster_ip(cluster_ip: str, address: str) -> None:
     assert LoopbackServices().address_of(cluster_ip) == address
 
 
-def test_another_cluster_has_other_addresses() -> None:
+def test_shift_changes_the_loopback_address() -> None:
     assert LoopbackServices(shift=1).address_of("10.96.0.10") == "127.97.0.10"
     assert LoopbackServices(shift=200).address_of("10.96.0.10") == "127.40.0.10"
 
 
-def test_a_service_as_it_is_reachable() -> None:
+def test_translate_replaces_cluster_ip_and_privileged_ports() -> None:
     service = Service(
         spec=ServiceSpec(
             clusterIP="fd00::10",
@@ -42,7 +42,7 @@ def test_a_service_as_it_is_reachable() -> None:
     assert LoopbackServices().translate(ipv6) is ipv6
 
 
-def test_privileged_ports() -> None:
+def test_lowest_unprivileged_port() -> None:
     assert lowest_unprivileged_port(is_privileged=True) == 0
     assert lowest_unprivileged_port(is_privileged=False) <= 1024
     assert LoopbackServices(lowest_port=0).port_of(80) == 80

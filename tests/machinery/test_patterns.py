@@ -1,4 +1,4 @@
-"""Patterns of users: what they match, which are refused, and that none of them takes long."""
+"""Regular expressions of users: matches, rejected patterns, and bounded time."""
 
 import re
 
@@ -63,7 +63,7 @@ def test_matches(text: str, pattern: str, expected: list[str]) -> None:
         ("(" * 10_000 + ")" * 6_000, "missing )"),
     ],
 )
-def test_patterns_that_are_refused(pattern: str, message: str) -> None:
+def test_invalid_patterns_are_rejected(pattern: str, message: str) -> None:
     with pytest.raises(PatternError, match=re.escape(message)):
         compile_pattern(pattern)
 
@@ -91,7 +91,7 @@ _PATTERNS = st.recursive(
     ),
     max_leaves=8,
 )
-"""Every repeated part consumes something: engines differ on repeated parts that may match nothing."""
+"""Every repeated part consumes text: engines differ on repeated parts that may match an empty string."""
 
 
 @settings(max_examples=300, deadline=None)

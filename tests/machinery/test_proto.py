@@ -1,4 +1,4 @@
-"""What the reader of .proto files makes of them is what protoc makes of them."""
+"""The parser of .proto files produces the same descriptors as protoc."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_the_parser_agrees_with_protoc(tmp_path: Path) -> None:
     assert parse(EVERYTHING, name="all.proto") == file
 
 
-def test_maps_on_the_wire() -> None:
+def test_maps_survive_serialization() -> None:
     schema = ProtoSchema(EVERYTHING, name="all.proto")
     message = schema.A(labels_of_it={"a": "b"}, parts={"x": schema.B(i=3)}, state=1)
     read = schema.A.FromString(message.SerializeToString())
@@ -46,7 +46,7 @@ def test_maps_on_the_wire() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "error"),
     [
         ("import 'other.proto';", "import"),
         ("message A { map<string, B> m = 1; }", "unknown type B of A.value"),
@@ -57,6 +57,6 @@ def test_maps_on_the_wire() -> None:
         ("service S { option x = 1; }", "option"),
     ],
 )
-def test_what_the_parser_cannot_read_is_named(text: str, complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+def test_unsupported_syntax_is_named_in_the_error(text: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
         parse(text, name="x.proto")

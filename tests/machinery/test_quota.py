@@ -8,7 +8,7 @@ from sampan.machinery.quota import Evaluator, claim_usage, count_name, evaluator
 from tests.apiserver.pods import container, pod
 
 NOW = 1_700_000_000.0
-THEN = "2023-11-14T22:13:00Z"  # 20 s before
+DELETION_TIME = "2023-11-14T22:13:00Z"  # 20 s before NOW
 
 
 def texts(usage: dict[str, Any]) -> dict[str, str]:
@@ -50,7 +50,7 @@ def evaluator(group: str, plural: str) -> Evaluator:
         ),
     ],
 )
-def test_pods(spec: dict[str, Any], used: dict[str, str]) -> None:
+def test_pod_usage(spec: dict[str, Any], used: dict[str, str]) -> None:
     assert texts(pod_usage(pod(spec), NOW)) == {"count/pods": "1", "pods": "1", **used}
 
 
@@ -60,11 +60,11 @@ def test_pods(spec: dict[str, Any], used: dict[str, str]) -> None:
         ("Running", {}, True),
         ("Succeeded", {}, False),
         ("Failed", {}, False),
-        ("Running", {"deletionTimestamp": THEN, "deletionGracePeriodSeconds": 30}, True),
-        ("Running", {"deletionTimestamp": THEN, "deletionGracePeriodSeconds": 10}, False),
+        ("Running", {"deletionTimestamp": DELETION_TIME, "deletionGracePeriodSeconds": 30}, True),
+        ("Running", {"deletionTimestamp": DELETION_TIME, "deletionGracePeriodSeconds": 10}, False),
     ],
 )
-def test_pods_that_are_over_are_only_objects(phase: str, metadata: dict[str, Any], counts: bool) -> None:
+def test_terminated_pods_use_only_the_object_count(phase: str, metadata: dict[str, Any], counts: bool) -> None:
     new_pod = pod(**metadata)
     new_pod.status.phase = phase
     assert texts(pod_usage(new_pod, NOW)) == ({"count/pods": "1", "pods": "1"} if counts else {"count/pods": "1"})
@@ -79,7 +79,7 @@ def test_pods_that_are_over_are_only_objects(phase: str, metadata: dict[str, Any
         ({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False}, 1, 1),
     ],
 )
-def test_services(spec: dict[str, Any], node_ports: int, balancers: int) -> None:
+def test_service_usage(spec: dict[str, Any], node_ports: int, balancers: int) -> None:
     ports = [{"name": "a", "port": 1, "nodePort": 30001}, {"name": "b", "port": 2}]
     used = service_usage(codec.from_value({"spec": {"ports": ports, **spec}}, Service), NOW)
     assert {name: amount.value() for name, amount in used.items()} == {
@@ -90,7 +90,7 @@ def test_services(spec: dict[str, Any], node_ports: int, balancers: int) -> None
     }
 
 
-def test_claims_count_for_their_class_too() -> None:
+def test_claim_usage_counts_for_its_storage_class() -> None:
     value = {
         "spec": {"storageClassName": "fast", "resources": {"requests": {"storage": "1500m"}}},
         "status": {"allocatedResources": {"storage": "1"}},
@@ -114,7 +114,7 @@ def test_claims_count_for_their_class_too() -> None:
         ("", "persistentvolumeclaims", {"requests.storage", "x.storageclass.storage.k8s.io/requests.storage"}),
     ],
 )
-def test_which_names_a_resource_counts_towards(group: str, plural: str, names: set[str]) -> None:
+def test_quota_names_that_apply_to_a_resource(group: str, plural: str, names: set[str]) -> None:
     hard = {
         *("pods", "requests.cpu", "requests.example.com/gpu", "hugepages-2Mi", "count/pods", "services"),
         *("count/services", "configmaps", "count/configmaps", "count/deployments.apps", "requests.storage"),
@@ -129,7 +129,7 @@ def test_events_and_reviews_are_not_counted() -> None:
     assert count_name("apps", "deployments") == "count/deployments.apps"
 
 
-def test_containers_must_ask_for_what_is_limited() -> None:
+def test_containers_must_specify_resources_with_a_quota() -> None:
     missing = evaluator("", "pods").missing
     names = frozenset({"cpu", "limits.memory", "pods", "ephemeral-storage"})
     spec = {

@@ -7,8 +7,8 @@ from sampan.api.types.core_v1 import PersistentVolumeClaim, ResourceQuota
 from sampan.machinery.quota import claim_scope, is_in_scope, pod_scope
 from tests.apiserver.pods import container, pod
 
-BUSY = container(resources={"requests": {"cpu": "1"}})
-FAR = {
+WITH_REQUESTS = container(resources={"requests": {"cpu": "1"}})
+CROSS_NAMESPACE_AFFINITY = {
     "affinity": {
         "podAntiAffinity": {
             "preferredDuringSchedulingIgnoredDuringExecution": [
@@ -29,15 +29,15 @@ def quota(*scopes: str, terms: list[dict[str, Any]] | None = None) -> ResourceQu
     [
         ((), {}, True),
         (("BestEffort",), {}, True),
-        (("BestEffort",), BUSY, False),
-        (("NotBestEffort",), BUSY, True),
+        (("BestEffort",), WITH_REQUESTS, False),
+        (("NotBestEffort",), WITH_REQUESTS, True),
         (("Terminating",), {}, False),
         (("Terminating",), {"activeDeadlineSeconds": 0}, True),
         (("NotTerminating",), {"activeDeadlineSeconds": 5}, False),
         (("Terminating", "NotBestEffort"), {"activeDeadlineSeconds": 5}, False),
         (("PriorityClass",), {"priorityClassName": "high"}, True),
         (("PriorityClass",), {}, False),
-        (("CrossNamespacePodAffinity",), FAR, True),
+        (("CrossNamespacePodAffinity",), CROSS_NAMESPACE_AFFINITY, True),
         (("CrossNamespacePodAffinity",), {}, False),
         (("VolumeAttributesClass",), {}, False),
     ],
@@ -60,12 +60,12 @@ def test_scopes_of_pods(scopes: tuple[str, ...], spec: dict[str, Any], is_in: bo
         ("DoesNotExist", [], "", True),
     ],
 )
-def test_selectors_of_priority_classes(operator: str, values: list[str], name: str, is_in: bool) -> None:
+def test_scope_selector_for_priority_classes(operator: str, values: list[str], name: str, is_in: bool) -> None:
     term = {"scopeName": "PriorityClass", "operator": operator, "values": values}
     assert is_in_scope(quota(terms=[term]), pod({"priorityClassName": name}), pod_scope) is is_in
 
 
-def test_claims_are_in_the_scope_of_any_class_they_have_or_want() -> None:
+def test_claim_matches_its_desired_and_current_volume_attributes_class() -> None:
     term = {"scopeName": "VolumeAttributesClass", "operator": "In", "values": ["gold"]}
     for value, is_in in (
         ({"spec": {"volumeAttributesClassName": "gold"}}, True),

@@ -1,4 +1,4 @@
-"""The worker thread: results, errors, order, and work that nobody waits for any more."""
+"""The worker thread: results, errors, order, and cancelled work."""
 
 import asyncio
 import threading
@@ -8,7 +8,7 @@ import pytest
 from sampan.machinery.worker_thread import WorkerThread
 
 
-async def test_results_and_errors_come_back() -> None:
+async def test_run_returns_results_and_raises_errors() -> None:
     worker = WorkerThread("test")
     assert await worker.run(pow, 2, 10) == 1024
     with pytest.raises(ZeroDivisionError):
@@ -16,21 +16,21 @@ async def test_results_and_errors_come_back() -> None:
     assert await worker.run(threading.get_ident) != threading.get_ident()
 
 
-async def test_work_is_done_one_after_the_other_in_order() -> None:
+async def test_work_runs_in_the_order_of_submission() -> None:
     done: list[int] = []
 
     worker = WorkerThread("test")
-    threads = await asyncio.gather(*(worker.run(_note, done, number) for number in range(50)))
+    threads = await asyncio.gather(*(worker.run(_record, done, number) for number in range(50)))
     assert done == list(range(50))
     assert len(set(threads)) <= 50
 
 
-def _note(done: list[int], number: int) -> int:
+def _record(done: list[int], number: int) -> int:
     done.append(number)
     return threading.get_ident()
 
 
-def test_work_of_a_client_that_has_left_is_not_started() -> None:
+def test_cancelled_work_is_not_started() -> None:
     started, go, done = threading.Event(), threading.Event(), list[str]()
 
     def first() -> None:
@@ -53,7 +53,7 @@ def test_work_of_a_client_that_has_left_is_not_started() -> None:
     assert done == ["third"]
 
 
-def test_the_thread_ends_when_there_is_no_work() -> None:
+def test_thread_exits_when_there_is_no_work() -> None:
     async def check() -> threading.Thread:
         return await WorkerThread("test").run(threading.current_thread)
 

@@ -23,32 +23,32 @@ class Machines:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._spaces: list[Path] = []
+        self._namespaces: list[Path] = []
         self._gateways: set[str] = set()
-        self.switch = self._space("switch")
+        self.switch = self._add_namespace("switch")
         in_network(self.switch, self._make_switch)
 
     def close(self) -> None:
-        for space in self._spaces:
-            unmount(space)
+        for namespace in self._namespaces:
+            unmount(namespace)
 
     def add(self, name: str, address: str, *, mtu: int = 1500) -> Path:
         """Return the path of the machine's network namespace."""
-        space = self._space(name)
-        in_network(self.switch, lambda: self._connect(space, name, mtu))
-        self.give_address(space, address)
-        return space
+        namespace = self._add_namespace(name)
+        in_network(self.switch, lambda: self._connect(namespace, name, mtu))
+        self.give_address(namespace, address)
+        return namespace
 
-    def give_address(self, space: Path, address: str) -> None:
+    def give_address(self, namespace: Path, address: str) -> None:
         """Replace the address of a machine."""
         interface = ip_interface(address)
         gateway = str(interface.network[-2])
         if gateway not in self._gateways:
             in_network(self.switch, lambda: _set_address(_BRIDGE, f"{gateway}/{interface.network.prefixlen}"))
             self._gateways.add(gateway)
-        in_network(space, lambda: _become(address, gateway))
+        in_network(namespace, lambda: _become(address, gateway))
 
-    def _space(self, name: str) -> Path:
+    def _add_namespace(self, name: str) -> Path:
         file = self._directory / name
         file.touch()
 
@@ -60,7 +60,7 @@ class Machines:
         thread.start()
         thread.join()
         in_network(file, loopback_up)
-        self._spaces.append(file)
+        self._namespaces.append(file)
         return file
 
     def _make_switch(self) -> None:
@@ -72,10 +72,10 @@ class Machines:
         for name, value in (("ip_forward", "1"), ("conf/all/send_redirects", "0"), ("conf/br0/send_redirects", "0")):
             Path("/proc/sys/net/ipv4", name).write_text(value)
 
-    def _connect(self, space: Path, name: str, mtu: int) -> None:
+    def _connect(self, namespace: Path, name: str, mtu: int) -> None:
         from pyroute2 import IPRoute
 
-        file = os.open(space, os.O_RDONLY)
+        file = os.open(namespace, os.O_RDONLY)
         try:
             with IPRoute() as netlink:
                 peer = {"ifname": "eth0", "net_ns_fd": file, "mtu": mtu}

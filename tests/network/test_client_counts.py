@@ -1,9 +1,9 @@
-"""No client holds more than its part, and all together no more than the server has."""
+"""Limits on what one client, and all clients together, may hold of a server."""
 
 from sampan.network.client_counts import ClientCounts
 
 
-def test_one_client_leaves_room_for_others() -> None:
+def test_limits_per_client_and_in_total() -> None:
     counts = ClientCounts(most=3, most_per_client=2)
     assert [counts.enter("a"), counts.enter("a"), counts.enter("a")] == [True, True, False]
     assert counts.enter("b")
@@ -11,7 +11,7 @@ def test_one_client_leaves_room_for_others() -> None:
     assert (counts.total, counts["a"], counts["b"], counts["c"]) == (3, 2, 1, 0)
 
 
-def test_what_is_released_can_be_held_again() -> None:
+def test_slot_can_be_taken_again_after_release() -> None:
     counts = ClientCounts(most=2, most_per_client=1)
     assert counts.enter("a")
     counts.leave("a")

@@ -1,4 +1,4 @@
-"""What clusters without a data directory have left in the network of a machine."""
+"""Bridges, links and nftables tables of clusters whose data directory no longer exists."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ def link(name: str, alias: str = "") -> LinkInfo:
         *("table alone", "table of a running process", "table with bridge", "other names"),
     ],
 )
-def test_bridges_without_owner(tables: list[str], links: list[LinkInfo], held: list[str], expected: set[str]) -> None:
+def test_bridges_of_vanished_clusters_are_found(
+    tables: list[str], links: list[LinkInfo], held: list[str], expected: set[str]
+) -> None:
     assert vanished_bridges(tables, links, held, lambda path: path == "/kept") == expected
 
 
 def test_root_of_a_user_namespace_removes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(held: object) -> list[str]:
-        raise AssertionError("the network of the machine belongs to somebody else")
+        raise AssertionError("the network of the machine belongs to another user")
 
     monkeypatch.setattr(leftovers, "is_in_user_namespace", lambda: True)
     monkeypatch.setattr(leftovers, "_remove_leftovers", fail)
@@ -54,7 +56,7 @@ def test_root_of_a_user_namespace_removes_nothing(monkeypatch: pytest.MonkeyPatc
 
 
 @needs_network
-def test_leftovers_are_removed_and_living_clusters_are_not(lab: Lab, tmp_path: Path) -> None:
+def test_only_leftovers_of_vanished_clusters_are_removed(lab: Lab, tmp_path: Path) -> None:
     kept, gone = tmp_path / "kept", tmp_path / "gone"
     kept.mkdir()
 

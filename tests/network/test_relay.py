@@ -41,7 +41,7 @@ async def running(work: Awaitable[None]) -> AsyncIterator[None]:
 async def relayed(
     serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], most: int = 10
 ) -> AsyncIterator[int]:
-    """The port of a relay to a server."""
+    """Yield the port of a relay to a server."""
     server = await asyncio.start_server(serve, LOCAL, 0)
     port = server.sockets[0].getsockname()[1]
     listener = bound_socket(NetworkNamespace(), LOCAL, 0)
@@ -58,7 +58,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-async def test_bytes_in_both_directions() -> None:
+async def test_stream_relay_forwards_in_both_directions() -> None:
     async with relayed(echo) as port:
         reader, writer = await asyncio.open_connection(LOCAL, port)
         writer.write(b"hello")
@@ -66,12 +66,17 @@ async def test_bytes_in_both_directions() -> None:
         writer.close()
 
 
-def test_with_the_event_loop_of_the_commands() -> None:
-    """uvloop begins to read a connection at once."""
+def test_relays_run_on_uvloop() -> None:
+    """uvloop, which the commands use, starts to read a connection immediately."""
     uvloop = pytest.importorskip("uvloop")
-    for test in (test_bytes_in_both_directions, test_half_close, test_back_pressure, test_nothing_to_connect_to):
+    for test in (
+        test_stream_relay_forwards_in_both_directions,
+        test_half_close,
+        test_back_pressure,
+        test_client_is_reset_if_the_upstream_refuses,
+    ):
         uvloop.run(test())
-    for test in (test_each_client_has_a_flow_of_its_own, test_idle_flows_end):
+    for test in (test_each_datagram_client_has_its_own_flow, test_idle_datagram_flows_expire):
         uvloop.run(test())
 
 
@@ -80,7 +85,7 @@ async def test_half_close() -> None:
 
     async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         data = await reader.read()
-        for _ in range(10):  # a relay that takes the half-close for an end would close now
+        for _ in range(10):  # a relay that mistakes the half-close for a close would close now
             await asyncio.sleep(0)
         writer.write(f"{len(data)} ".encode() + bytes(1 << 20))
         writer.close()
@@ -119,7 +124,7 @@ async def test_back_pressure() -> None:
     assert sent < 64 << 20
 
 
-async def test_a_reset_reaches_the_other_side() -> None:
+async def test_client_reset_closes_the_upstream_connection() -> None:
     closed = asyncio.Event()
 
     async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -151,7 +156,7 @@ async def test_connections_beyond_the_limit_wait() -> None:
         second[1].close()
 
 
-async def test_nothing_to_connect_to() -> None:
+async def test_client_is_reset_if_the_upstream_refuses() -> None:
     async def refuse(client: str) -> socket.socket:
         raise ConnectionRefusedError
 
@@ -199,7 +204,7 @@ async def exchange(client: socket.socket, data: bytes) -> bytes:
         return await loop.sock_recv(client, 100)
 
 
-async def test_each_client_has_a_flow_of_its_own() -> None:
+async def test_each_datagram_client_has_its_own_flow() -> None:
     async with datagram_relay() as (port, _):
         with (
             closing(await connected(port, socket.SOCK_DGRAM)) as a,
@@ -210,7 +215,7 @@ async def test_each_client_has_a_flow_of_its_own() -> None:
     assert first.split()[1] != other.split()[1]
 
 
-async def test_idle_flows_end() -> None:
+async def test_idle_datagram_flows_expire() -> None:
     idle_s = 0.2
     async with datagram_relay(idle_s=idle_s) as (port, _):
         with closing(await connected(port, socket.SOCK_DGRAM)) as client:
@@ -222,7 +227,7 @@ async def test_idle_flows_end() -> None:
             await eventually(has_new_flow, poll_s=2 * idle_s)
 
 
-async def test_the_number_of_flows_is_bounded() -> None:
+async def test_number_of_datagram_flows_is_bounded() -> None:
     async with datagram_relay(most_flows=2) as (port, _):
         clients = [await connected(port, socket.SOCK_DGRAM) for _ in range(3)]
         replies = [await exchange(client, b"1") for client in clients]

@@ -1,4 +1,4 @@
-"""Real containerd and real Docker for tests, each in directories of its own, removed with everything after the test."""
+"""Real containerd and real Docker for tests, each in its own directories, which are removed after the test."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _APPLETS = (
 
 
 def missing(*programs: str) -> str:
-    """Why real engines cannot run here; empty if they can."""
+    """Return why real engines cannot run on this machine, or an empty string if they can."""
     if os.geteuid() != 0:
         return "containers need root"
-    absent = [name for name in ("busybox", *programs) if shutil.which(name) is None]
-    if absent:
-        return f"not installed: {', '.join(absent)}"
+    not_installed = [name for name in ("busybox", *programs) if shutil.which(name) is None]
+    if not_installed:
+        return f"not installed: {', '.join(not_installed)}"
     if "containerd" in programs and not (_PLUGINS / "bridge").exists():
         return "not installed: containernetworking-plugins"
     return "" if _is_static(Path(shutil.which("busybox") or "")) else "busybox is not static (busybox-static)"
@@ -62,7 +62,7 @@ def busybox_image(says: str = "image") -> MadeImage:
 @dataclass(frozen=True, kw_only=True)
 class Engine:
     directory: Path
-    """Short, as paths of sockets may not be long."""
+    """A directory with a short path, because paths of sockets are limited in length."""
     socket: Path
 
 
@@ -80,7 +80,7 @@ def scratch() -> Iterator[Path]:
 
 @contextmanager
 def containerd(*, has_network: bool = True) -> Iterator[Engine]:
-    """Without a network it is for somebody else to describe one."""
+    """Run containerd. Without a network, the test must write a conflist."""
     with scratch() as directory:
         socket_path = directory / "c.sock"
         (directory / "config.toml").write_text(_containerd_config(directory, socket_path))
@@ -94,14 +94,14 @@ def containerd(*, has_network: bool = True) -> Iterator[Engine]:
             try:
                 yield Engine(directory=directory, socket=socket_path)
             finally:
-                _elsewhere(_remove_sandboxes(socket_path))
+                _run_in_thread(_remove_sandboxes(socket_path))
         _remove_bridge(directory)
-    _remove_groups("k8s.io")
+    _remove_cgroups("k8s.io")
 
 
 @contextmanager
 def docker(*, has_network: bool = False) -> Iterator[Engine]:
-    """With a network it makes its bridge and its rules in iptables, as it does for its own containers."""
+    """Run Docker. With a network, it creates its bridge and its iptables rules, as for its own containers."""
     with scratch() as directory:
         socket_path = directory / "d.sock"
         argv = ["dockerd", "--host", f"unix://{socket_path}", "--data-root", str(directory / "data")]
@@ -113,17 +113,17 @@ def docker(*, has_network: bool = False) -> Iterator[Engine]:
         with _running(argv, directory / "dockerd.log", socket_path):
             _load(socket_path, _archive(directory))
             yield Engine(directory=directory, socket=socket_path)
-    _remove_groups("docker", "moby")
+    _remove_cgroups("docker", "moby")
 
 
-def _elsewhere(work: Coroutine[Any, Any, None]) -> None:
-    """Carry it out in a thread, as the caller may be in an event loop."""
+def _run_in_thread(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine in a thread, because the caller may run in an event loop."""
     with ThreadPoolExecutor(1) as threads:
         threads.submit(asyncio.run, work).result()
 
 
 async def _remove_sandboxes(socket_path: Path) -> None:
-    """What tests that failed have left: it would go on without its engine."""
+    """Remove the sandboxes that failed tests have left, which would outlive their engine."""
     client = CriClient(str(socket_path))
     try:
         for row in (await client.runtime("ListPodSandbox")).items:
@@ -133,12 +133,12 @@ async def _remove_sandboxes(socket_path: Path) -> None:
         await client.close()
 
 
-def _remove_groups(*names: str) -> None:
-    """Of the engine itself; one that another engine uses stays."""
+def _remove_cgroups(*names: str) -> None:
+    """Remove the cgroups of an engine, unless another engine uses them."""
     for name in names:
-        for place in Path("/sys/fs/cgroup").glob(f"*/{name}"):
+        for cgroup in Path("/sys/fs/cgroup").glob(f"*/{name}"):
             with suppress(OSError):
-                place.rmdir()
+                cgroup.rmdir()
 
 
 def _load(socket_path: Path, archive: Path) -> None:
@@ -188,7 +188,7 @@ def _bridge(directory: Path) -> str:
 
 
 def _write_network(directory: Path) -> None:
-    """A bridge without masquerading: pods and the machine reach each other."""
+    """Write a conflist with a bridge without masquerading: pods and the machine reach each other."""
     link = {
         "type": "bridge",
         "bridge": _bridge(directory),

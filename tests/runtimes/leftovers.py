@@ -1,4 +1,4 @@
-"""What the machine still has of a pod: looked for by the pod's own group, as others run containers here too."""
+"""Leftovers of a pod on the machine, found by its own cgroup, because other programs run containers too."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _ROOT = Path("/sys/fs/cgroup")
 
 
 def of_pod(uid: str, directory: Path) -> Collection[str]:
-    """Groups, processes in them, and mounts below the runtime's directory that name the pod. The pod's own group, which
-    the kubelet would remove, is removed here."""
+    """Return cgroups and processes below the cgroup of the pod, and mounts below the runtime's directory that name the
+    pod. The cgroup of the pod, which the kubelet would remove, is removed here."""
     leftovers = [str(path) for path in kernel.mounts_below(directory) if uid in str(path)]
-    for place in _groups(uid):
-        leftovers += [str(path) for path in place.iterdir() if path.is_dir()]
-        leftovers += [f"process {pid} in {place}" for pid in (place / "cgroup.procs").read_text().split()]
+    for cgroup in _pod_cgroups(uid):
+        leftovers += [str(path) for path in cgroup.iterdir() if path.is_dir()]
+        leftovers += [f"process {pid} in {cgroup}" for pid in (cgroup / "cgroup.procs").read_text().split()]
         with contextlib.suppress(OSError):
-            place.rmdir()
+            cgroup.rmdir()
     for parent in _ROOT.glob(f"*/{Path(cgroup_parent(uid)).parts[1]}"):
-        with contextlib.suppress(OSError):  # other tests have theirs in it
+        with contextlib.suppress(OSError):  # other tests may have cgroups in it
             parent.rmdir()
     return leftovers
 
 
-def _groups(uid: str) -> Sequence[Path]:
+def _pod_cgroups(uid: str) -> Sequence[Path]:
     roots = [_ROOT, *(path for path in _ROOT.iterdir() if path.is_dir())]
-    places = [root / cgroup_parent(uid).strip("/") for root in roots]
-    return [place for place in places if place.is_dir()]
+    cgroups = [root / cgroup_parent(uid).strip("/") for root in roots]
+    return [cgroup for cgroup in cgroups if cgroup.is_dir()]
 
 
 __all__ = ["of_pod"]

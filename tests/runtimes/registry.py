@@ -1,4 +1,4 @@
-"""A registry for engines that are other processes: it answers while their calls are waited for."""
+"""A registry in a thread, which responds to engines in other processes while a test waits for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 @contextmanager
 def serving(image: MadeImage, name: str, tag: str) -> Iterator[str]:
-    """Its address."""
+    """Serve an image, and yield the address of the registry."""
     documents = {f"/v2/{name}/blobs/{key}": data for key, data in image.blobs.items()}
     documents |= {f"/v2/{name}/manifests/{key}": image.manifest for key in (tag, image.digest)}
 

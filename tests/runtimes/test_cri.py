@@ -1,4 +1,4 @@
-"""Real containerd passes the suite that every runtime passes."""
+"""The conformance suite of runtimes, with real containerd."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +33,7 @@ def address() -> Iterator[str]:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path) -> None:
-    def opened(on_change: PodCallback) -> CriRuntime:
+    def open_runtime(on_change: PodCallback) -> CriRuntime:
         return CriRuntime(
             endpoint=str(engine.socket),
             directory=engine.directory / "node",
@@ -44,30 +44,30 @@ def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path)
         )
 
     subject = Subject(
-        open=opened,
+        open=open_runtime,
         directory=tmp_path,
         image=BUSYBOX,
         lacks=_LACKS,
         left=lambda uid: leftovers.of_pod(uid, engine.directory),
         registry=address,
     )
-    if why := missing(check, subject):
-        pytest.skip(why)
+    if reason := missing(check, subject):
+        pytest.skip(reason)
     run(check, subject)
 
 
-async def test_nodes_that_share_an_engine_do_not_mix(engine: Engine, tmp_path: Path) -> None:
-    """Even if they have one name, as those of two clusters may."""
+async def test_nodes_that_share_an_engine_do_not_see_each_others_pods(engine: Engine, tmp_path: Path) -> None:
+    """The nodes have the same name, as nodes of two clusters may."""
 
     def subject(name: str) -> Subject:
-        def opened(on_change: PodCallback) -> CriRuntime:
+        def open_runtime(on_change: PodCallback) -> CriRuntime:
             directory = tmp_path / name
             return CriRuntime(
                 endpoint=str(engine.socket), directory=directory, node="n", clock=RealClock(), on_pod_change=on_change
             )
 
         return Subject(
-            open=opened,
+            open=open_runtime,
             directory=tmp_path,
             image=BUSYBOX,
             left=lambda uid: leftovers.of_pod(uid, engine.directory),

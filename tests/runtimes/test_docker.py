@@ -1,4 +1,4 @@
-"""Real Docker passes the suite that every runtime passes."""
+"""The conformance suite of runtimes, with real Docker."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +17,9 @@ from tests.runtimes.engines import BUSYBOX, Engine
 pytestmark = pytest.mark.skipif(
     bool(engines.missing("dockerd", "containerd", "runc")), reason=engines.missing("dockerd", "containerd", "runc")
 )
-_LACKS = {Feature.ADDRESS: "these pods are connected to nothing"}
+_LACKS = {Feature.ADDRESS: "these pods have no network"}
 if not kernel.may_lower_oom_score():
-    _LACKS[Feature.PRIVILEGED] = "Docker gives all capabilities, and there are not all of them here"
+    _LACKS[Feature.PRIVILEGED] = "Docker grants all capabilities, and this machine does not have all of them"
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def address() -> Iterator[str]:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path) -> None:
-    def opened(on_change: PodCallback) -> DockerRuntime:
+    def open_runtime(on_change: PodCallback) -> DockerRuntime:
         return DockerRuntime(
             socket=str(engine.socket),
             directory=engine.directory / "node",
@@ -47,13 +47,13 @@ def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path)
         )
 
     subject = Subject(
-        open=opened,
+        open=open_runtime,
         directory=tmp_path,
         image=BUSYBOX,
         lacks=_LACKS,
         left=lambda uid: leftovers.of_pod(uid, engine.directory),
         registry=address,
     )
-    if why := missing(check, subject):
-        pytest.skip(why)
+    if reason := missing(check, subject):
+        pytest.skip(reason)
     run(check, subject)

@@ -1,4 +1,4 @@
-"""What all engines share."""
+"""Functions that all engines share: versions and cgroup parents."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_major_and_minor_version_of_an_engine(text: str, version: tuple[int, int
     assert version_of(text) == version
 
 
-def test_the_slice_of_a_pod_has_no_dash() -> None:
+def test_systemd_slice_name_of_a_pod_escapes_dashes() -> None:
     """A dash in the name of a slice denotes its parent slice."""
     assert cgroup_parent(_CONFIG, is_systemd=True) == "sampan-pod1b_2c.slice"
     assert cgroup_parent(_CONFIG, is_systemd=False) == "/kubepods/pod1b-2c"

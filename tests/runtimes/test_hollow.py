@@ -1,4 +1,4 @@
-"""Hollow containers pass what of the suite does not need real programs, and say what they cannot do."""
+"""The conformance suite of runtimes, with hollow containers, without the checks that need real programs."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, 
 
 _LACKS = {
     feature: "nothing runs" for feature in Feature if feature not in (Feature.ADDRESS, Feature.NETWORK, Feature.STATS)
-} | {Feature.STATS: "what nothing uses is made up"}
+} | {Feature.STATS: "the usage of hollow containers is simulated"}
 
 
 def _prepare(pod: Pod, container: str, exit_code: int | None) -> None:
@@ -27,13 +27,13 @@ def _prepare(pod: Pod, container: str, exit_code: int | None) -> None:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_conformance(check: Check, tmp_path: Path) -> None:
     @asynccontextmanager
-    async def opened(on_change: PodCallback) -> AsyncIterator[Runtime]:
+    async def open_runtime(on_change: PodCallback) -> AsyncIterator[Runtime]:
         yield HollowRuntime(world=World(clock=RealClock()))
 
     lacks = (
         {**_LACKS, Feature.NETWORK: "nothing runs"} if check.name == "loopback_interface_belongs_to_the_pod" else _LACKS
     )
-    subject = Subject(open=opened, directory=tmp_path, image="busybox", lacks=lacks, prepare=_prepare)
-    if why := missing(check, subject):
-        pytest.skip(why)
+    subject = Subject(open=open_runtime, directory=tmp_path, image="busybox", lacks=lacks, prepare=_prepare)
+    if reason := missing(check, subject):
+        pytest.skip(reason)
     run(check, subject)

@@ -1,4 +1,4 @@
-"""Containers by crun and by runc pass the suite that every runtime passes."""
+"""The conformance suite of runtimes, with crun and with runc."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -21,8 +21,8 @@ from tests.runtimes.engines import BUSYBOX
 from tests.runtimes.images.builders import docker_archive
 
 PROGRAMS = find_programs()
-pytestmark = pytest.mark.skipif(bool(engines.missing()), reason=engines.missing() or "can")
-_LACKS = {Feature.ADDRESS: "these pods are connected to nothing"}
+pytestmark = pytest.mark.skipif(bool(engines.missing()), reason=engines.missing() or "installed")
+_LACKS = {Feature.ADDRESS: "these pods have no network"}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_conformance(program: str, check: Check, images: ImageStore, address: st
         pytest.skip(f"not installed: {program}")
 
     @asynccontextmanager
-    async def opened(on_change: PodCallback) -> AsyncIterator[Runtime]:
+    async def open_runtime(on_change: PodCallback) -> AsyncIterator[Runtime]:
         async with (
             Puller(store=images, clock=RealClock()) as puller,
             OciRuntime(
@@ -71,13 +71,13 @@ def test_conformance(program: str, check: Check, images: ImageStore, address: st
                 await MonitorClient(node / "monitor").quit()
 
     subject = Subject(
-        open=opened,
+        open=open_runtime,
         directory=tmp_path,
         image=BUSYBOX,
         lacks=_LACKS,
         left=lambda uid: leftovers.of_pod(uid, node),
         registry=address,
     )
-    if why := missing(check, subject):
-        pytest.skip(why)
+    if reason := missing(check, subject):
+        pytest.skip(reason)
     run(check, subject)

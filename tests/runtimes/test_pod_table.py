@@ -1,4 +1,4 @@
-"""What was last seen of an engine's pods."""
+"""The table of the pods of an engine, as they were last observed."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_only_changes_are_reported() -> None:
     assert table.uids() == []
 
 
-def test_what_was_asked_for_earlier_counts_less() -> None:
+def test_observation_with_an_older_ticket_is_ignored() -> None:
     table = PodTable("x")
     old, new = table.ticket(), table.ticket()
     assert table.put("u", [SANDBOX], [_observed("a")], new)
@@ -35,11 +35,11 @@ def test_what_was_asked_for_earlier_counts_less() -> None:
     assert table.report(POD).container("a") is not None
     late = table.ticket()
     assert table.put("u", [], [], table.ticket())
-    assert not table.put("u", [SANDBOX], [], late), "a pod that is gone comes back"
+    assert not table.put("u", [SANDBOX], [], late), "a removed pod must not reappear"
     assert table.report(POD) == NOTHING
 
 
-def test_the_present_and_the_one_before() -> None:
+def test_report_has_the_current_and_the_previous_container() -> None:
     table = PodTable("x")
     runs = [_observed("a", number, exit_code=number, finished_at=2, started_at=3) for number in (1, 0, 2)]
     table.put("u", [SANDBOX], runs, table.ticket())
@@ -52,7 +52,7 @@ def test_the_present_and_the_one_before() -> None:
     assert (report.is_sandbox_ready, report.sandboxes, report.ips) == (True, 1, ["10.0.0.2"])
 
 
-def test_what_an_older_sandbox_left() -> None:
+def test_only_succeeded_containers_of_an_older_sandbox_stay_current() -> None:
     table = PodTable("x")
     new = ObservedSandbox(id="t", attempt=1, is_ready=False)
     containers = [
@@ -68,7 +68,7 @@ def test_what_an_older_sandbox_left() -> None:
     assert sorted(report.name for report in report.before) == ["bad", "init"]
 
 
-def test_what_is_not_there_is_refused() -> None:
+def test_stopped_container_or_sandbox_raises_runtime_failure() -> None:
     table = PodTable("x")
     table.put("u", [ObservedSandbox(id="s", attempt=0, is_ready=False)], [_observed("a")], table.ticket())
     with pytest.raises(RuntimeFailure, match='container "a" is not running'):

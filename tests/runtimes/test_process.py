@@ -1,4 +1,4 @@
-"""Plain processes pass what of the suite does not need more than they have."""
+"""The conformance suite of runtimes, with plain processes, without the checks that need isolation."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -14,14 +14,14 @@ from sampan.runtimes.monitor.client import MonitorClient
 from sampan.runtimes.process import ProcessRuntime
 from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
 
-_SHARED = "plain processes have the machine's"
+_SHARED = "plain processes share this with the machine"
 _WITHOUT = (
     *(Feature.FILES, Feature.MOUNTS, Feature.NETWORK, Feature.HOSTNAME, Feature.DNS, Feature.SYSCTLS),
     *(Feature.SHARED_PROCESSES, Feature.LIMITS, Feature.USERS, Feature.CAPABILITIES, Feature.PRIVILEGED),
 )
 _LACKS = dict.fromkeys(_WITHOUT, _SHARED) | {Feature.PULL: "the only image is the machine itself"}
 if shutil.which("busybox") is None:
-    _LACKS[Feature.CONNECT] = "there is no busybox to be connected to"
+    _LACKS[Feature.CONNECT] = "busybox is not installed"
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
@@ -29,13 +29,13 @@ def test_conformance(check: Check, tmp_path: Path) -> None:
     node = tmp_path / "node"
 
     @asynccontextmanager
-    async def opened(on_change: PodCallback) -> AsyncIterator[Runtime]:
+    async def open_runtime(on_change: PodCallback) -> AsyncIterator[Runtime]:
         async with ProcessRuntime(directory=node, clock=RealClock(), on_pod_change=on_change) as runtime:
             yield runtime
             if not runtime.known_pods():
                 await MonitorClient(node / "monitor").quit()
 
-    subject = Subject(open=opened, directory=tmp_path, image=host.NAME, lacks=_LACKS)
-    if why := missing(check, subject):
-        pytest.skip(why)
+    subject = Subject(open=open_runtime, directory=tmp_path, image=host.NAME, lacks=_LACKS)
+    if reason := missing(check, subject):
+        pytest.skip(reason)
     run(check, subject)

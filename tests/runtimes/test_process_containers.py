@@ -1,4 +1,4 @@
-"""Plain processes as containers, as any user."""
+"""Plain processes as containers, for any user."""
 
 import asyncio
 import os
@@ -69,7 +69,7 @@ async def node(directory: Path) -> AsyncIterator[Node]:
             await node.runtime.shut_down()
 
 
-def play(directory: Path, work: Callable[[Node], Awaitable[None]]) -> None:
+def run_with_node(directory: Path, work: Callable[[Node], Awaitable[None]]) -> None:
     async def main() -> None:
         async with asyncio.timeout(60), node(directory) as n:
             await work(n)
@@ -77,8 +77,8 @@ def play(directory: Path, work: Callable[[Node], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SECRET_OF_SAMPAN", "treasure")
+def test_container_lifecycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_SAMPAN", "secret-value")
 
     async def work(n: Node) -> None:
         await n.sandbox()
@@ -89,10 +89,10 @@ def test_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         await n.runtime.remove_pod("u1")
         assert n.runtime.known_pods() == []
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_what_is_left_behind_goes_too(tmp_path: Path) -> None:
+def test_stop_kills_child_processes_of_the_container(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.sandbox()
         await n.start("sh", "-c", "sleep 61 & echo $!; wait")
@@ -103,15 +103,13 @@ def test_what_is_left_behind_goes_too(tmp_path: Path) -> None:
         await n.ended()
         await eventually(lambda: not (Path("/proc") / str(child)).exists())
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_ends_are_heard_of_although_they_cannot_be_written_down(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_exit_is_reported_although_its_record_cannot_be_saved(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def work(n: Node) -> None:
         await n.sandbox()
-        for attempt, code in enumerate((3, 4)):  # after the first the next is heard of, too
+        for attempt, code in enumerate((3, 4)):  # the monitor must still report the second exit
             await n.start("sh", "-c", f"read line; exit {code}", has_stdin=True, attempt=attempt)
             (record,) = (tmp_path / "node/pods/u1/c").glob("*/record.json")
             record.unlink()
@@ -122,11 +120,11 @@ def test_ends_are_heard_of_although_they_cannot_be_written_down(
             await stream.close()
             await n.runtime.remove_container(POD, n.report().id)
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
     assert "cannot save the exit status of container" in caplog.text
 
 
-def test_exec_and_taking_over(tmp_path: Path) -> None:
+def test_exec_and_survival_of_a_runtime_restart(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.sandbox()
         await n.start("sleep", "60", env=[("A", "1")])
@@ -141,10 +139,10 @@ def test_exec_and_taking_over(tmp_path: Path) -> None:
         await n.runtime.stop_container(POD, "c", 0)
         assert (await n.ended()).exit_code == 137
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_images_and_what_cannot_be_started(tmp_path: Path) -> None:
+def test_unsupported_images_programs_and_volumes_are_rejected(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.sandbox()
         other = json.from_value({"name": "c", "image": "nginx"}, Container)
@@ -156,7 +154,7 @@ def test_images_and_what_cannot_be_started(tmp_path: Path) -> None:
             await n.start("true", mounts=[Mount(source=tmp_path, target="/data")])
         assert n.runtime.pod_report(POD).containers == []
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +171,7 @@ def test_images_and_what_cannot_be_started(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_refusals(security: Security, uid: int, text: str) -> None:
+def test_unsupported_security_settings_are_named(security: Security, uid: int, text: str) -> None:
     config = ContainerConfig(name="c", image="i", log_path=Path("/l"), security=security)
     assert refusal(unsupported_features(config, uid)) == text
 
@@ -189,14 +187,16 @@ def test_users_and_groups(tmp_path: Path) -> None:
             assert (await n.ended()).user == ContainerUser(0, 0, (0, 77))
             assert n.log() == ["0 77"]
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
 @pytest.mark.parametrize("uid", [0, 1000])
-def test_only_root_holds_processes_to_their_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
+def test_supplemental_groups_policy_is_supported_only_for_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int
+) -> None:
     async def work(n: Node) -> None:
         monkeypatch.setattr(os, "geteuid", lambda: uid)
         assert (await n.runtime.status()).heeds_groups_policy is (uid == 0)
         monkeypatch.undo()
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)

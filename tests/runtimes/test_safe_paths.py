@@ -1,4 +1,4 @@
-"""Files in directories that strangers have filled, with and without the kernel's help."""
+"""Access to files in untrusted directories, with and without openat2."""
 
 import contextlib
 import os
@@ -12,12 +12,12 @@ from sampan.runtimes import safe_paths
 from sampan.runtimes.safe_paths import Root, UnsafePath, inside, open_file, opened_root, read_file
 
 
-@pytest.fixture(params=["openat2", "steps"])
+@pytest.fixture(params=["openat2", "without openat2"])
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Root]:
     def missing(directory: int, path: str, flags: int) -> int:
         raise OSError(38, "Function not implemented")
 
-    if request.param == "steps":
+    if request.param == "without openat2":
         monkeypatch.setattr(safe_paths, "_openat2", missing)
     (tmp_path / "secret").write_text("outside")
     place = tmp_path / "root"
@@ -29,7 +29,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def open_descriptors_under(directory: Path) -> list[str]:
-    """What this process has open below `directory`; the test runner's own descriptors come and go."""
+    """Return the files below `directory` that this process has open. Other descriptors belong to the test runner."""
     targets = []
     for descriptor in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):
@@ -80,7 +80,7 @@ def test_only_regular_files_of_bounded_size_are_read(root: Root, tmp_path: Path,
             read_file(path, 100)
 
 
-def test_a_file_of_the_nodes_own_is_no_link(tmp_path: Path) -> None:
+def test_open_file_rejects_symbolic_links(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to("file")
     with open_file(tmp_path / "file") as file:
@@ -89,7 +89,7 @@ def test_a_file_of_the_nodes_own_is_no_link(tmp_path: Path) -> None:
         open_file(tmp_path / "link")
 
 
-def test_directories_are_made_where_a_link_leads_to(root: Root, tmp_path: Path) -> None:
+def test_directories_behind_a_link_are_created_inside_the_root(root: Root, tmp_path: Path) -> None:
     (tmp_path / "root/out").symlink_to(tmp_path / "made")
     os.close(root.directory(["out", "deep"], mode=0o750))
     assert not (tmp_path / "made").exists()
@@ -98,5 +98,5 @@ def test_directories_are_made_where_a_link_leads_to(root: Root, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("path", ["/etc/file", "//etc/file", "etc//file", "/../etc/file"])
-def test_inside_does_not_take_slashes_for_another_root(tmp_path: Path, path: str) -> None:
+def test_inside_treats_absolute_paths_as_relative_to_the_root(tmp_path: Path, path: str) -> None:
     assert inside(tmp_path, path) == tmp_path / "etc/file"

@@ -1,4 +1,4 @@
-"""Folders that are deeper than anything recursive can go."""
+"""Directories that are deeper than recursive functions can go."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _DEPTH = 1500
 
 @pytest.fixture
 def deep(tmp_path: Path) -> Iterator[Path]:
-    """As a pod may leave its volume. The last part has a path that no call takes."""
+    """Create a tree as a pod may leave it in its volume. Its deepest paths are too long for system calls."""
     top = tmp_path / "upper"
     top.mkdir()
     here = os.open(top, os.O_PATH)
@@ -29,16 +29,16 @@ def deep(tmp_path: Path) -> Iterator[Path]:
     remove_tree(top)
 
 
-def test_deep_directories_are_walked_as_far_as_paths_go(deep: Path) -> None:
+def test_walk_tree_of_deep_directories_stops_at_the_path_limit(deep: Path) -> None:
     assert 100 < len(list(walk_tree(deep))) <= _DEPTH
 
 
-def test_deep_directories_are_measured(deep: Path) -> None:
+def test_disk_usage_of_deep_directories_is_measured(deep: Path) -> None:
     assert disk_usage(deep)[1] > 100
     assert written_bytes(deep.parent)[1] > 100
 
 
-def test_a_tree_of_short_names_is_measured_to_its_end(tmp_path: Path) -> None:
+def test_disk_usage_of_1200_nested_directories_is_complete(tmp_path: Path) -> None:
     depth, place = 1200, tmp_path / "upper"
     place.mkdir()
     for _ in range(depth):
@@ -49,7 +49,7 @@ def test_a_tree_of_short_names_is_measured_to_its_end(tmp_path: Path) -> None:
     assert not (tmp_path / "upper").exists()
 
 
-def test_links_are_not_followed(tmp_path: Path) -> None:
+def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "kept").touch()
     (tmp_path / "tree").mkdir()
@@ -59,5 +59,5 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "outside" / "kept").exists()
 
 
-def test_what_is_not_there_need_not_be_removed(tmp_path: Path) -> None:
+def test_remove_tree_ignores_a_missing_directory(tmp_path: Path) -> None:
     remove_tree(tmp_path / "nothing")

@@ -8,14 +8,14 @@ from sampan.runtimes.contract import Usage
 from sampan.runtimes.usage import CpuRates, network_bytes, pod_usage
 
 
-def test_the_rate_is_that_of_the_time_since_the_last_sample() -> None:
+def test_cpu_rate_is_computed_since_the_last_sample() -> None:
     rates = CpuRates()
     assert rates.rate("a", 5.0, 100.0) == 0
     assert rates.rate("a", 6.0, 110.0) == pytest.approx(0.1)
     assert rates.rate("a", 16.0, 115.0) == pytest.approx(2.0)
 
 
-def test_two_samples_in_quick_succession_do_not_show_a_tick_as_many_cores() -> None:
+def test_sample_in_quick_succession_keeps_the_previous_cpu_rate() -> None:
     rates = CpuRates()
     rates.rate("a", 5.0, 100.0)
     rates.rate("a", 6.0, 110.0)
@@ -23,7 +23,7 @@ def test_two_samples_in_quick_succession_do_not_show_a_tick_as_many_cores() -> N
     assert rates.rate("a", 6.5, 111.0) == pytest.approx(0.5)
 
 
-def test_a_clock_that_is_set_back_keeps_the_rate_and_counts_from_there() -> None:
+def test_clock_that_is_set_back_keeps_the_previous_cpu_rate() -> None:
     rates = CpuRates()
     rates.rate("a", 5.0, 100.0)
     rates.rate("a", 6.0, 110.0)
@@ -31,7 +31,7 @@ def test_a_clock_that_is_set_back_keeps_the_rate_and_counts_from_there() -> None
     assert rates.rate("a", 8.0, 52.0) == pytest.approx(0.5)
 
 
-def test_a_restarted_container_starts_at_zero() -> None:
+def test_cpu_rate_of_a_restarted_container_starts_at_zero() -> None:
     rates = CpuRates()
     rates.rate("a", 5.0, 100.0)
     assert rates.rate("a", 1.0, 110.0) == 0

@@ -1,4 +1,4 @@
-"""What must hold for a store's file after a crash, whatever the crash was."""
+"""Checks of the file of a store after a crash of any kind."""
 
 import asyncio
 import sqlite3
@@ -12,7 +12,7 @@ from sampan.storage.sqlite import SqliteBackend
 
 
 class Acknowledged(NamedTuple):
-    """A write that was answered."""
+    """A write that was acknowledged."""
 
     revision: int
     key: str
@@ -20,7 +20,7 @@ class Acknowledged(NamedTuple):
 
 
 def check_file(path: Path, acknowledged: Sequence[Acknowledged], *, at_least: int = 1) -> int:
-    """Open the file as the store would; fail if it lost or changed something. Returns the revision it is at."""
+    """Open the file as the store does, fail if acknowledged writes are lost or changed, and return its revision."""
     compacted = _check_integrity(path)
     revision, state, events = asyncio.run(_contents(path, compacted))
     assert revision >= max([at_least, *(ack.revision for ack in acknowledged)]), "the revision went back"
@@ -32,12 +32,12 @@ def check_file(path: Path, acknowledged: Sequence[Acknowledged], *, at_least: in
 
 
 def _check_integrity(path: Path) -> int:
-    """Also tells the revision up to which history is forgotten."""
+    """Check the integrity of the database, and return the compacted revision."""
     connection = sqlite3.connect(path)
     try:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
-        if not tables:  # the crash came before the first transaction
+        if not tables:  # the crash happened before the first transaction
             return 0
         [(compacted,)] = connection.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchall()
         bodies = "SELECT count(*) FROM bodies LEFT JOIN revisions USING (revision) WHERE revisions.created IS NULL"
@@ -82,11 +82,11 @@ def _check_log(log: dict[int, StoreEvent], acknowledged: Sequence[Acknowledged],
 def _check_state(
     state: dict[str, KeyValue], log: dict[int, StoreEvent], acknowledged: Sequence[Acknowledged], compacted: int
 ) -> None:
-    """A key is as its last acknowledged write left it, or as one that was under way did."""
+    """Check that a key has the value of its last acknowledged write, or of a later write that was not acknowledged."""
     changed = {event.key: event.revision for event in log.values()}
     for ack in {ack.key: ack for ack in acknowledged}.values():
         entry = state.get(ack.key)
-        shown = Acknowledged(entry.revision, ack.key, entry.value) if entry else None
-        is_as_acknowledged = shown == ack if ack.value is not None else shown is None
+        stored = Acknowledged(entry.revision, ack.key, entry.value) if entry else None
+        is_as_acknowledged = stored == ack if ack.value is not None else stored is None
         is_written_later = max(changed.get(ack.key, 0), entry.revision if entry else 0, compacted) > ack.revision
         assert is_as_acknowledged or is_written_later, f"{ack.key} is older than acknowledged"

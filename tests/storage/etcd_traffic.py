@@ -1,4 +1,4 @@
-"""Writers and watchers that keep account, to be set on an etcd that is being disturbed."""
+"""Writers and watchers that record what they write and see while etcd is disturbed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,14 +9,14 @@ from sampan.storage.etcd import EtcdBackend
 
 
 class Traffic:
-    """Each writer counts its own key up by compare-and-swap, deletes it now and then and makes it anew; nobody else
-    touches that key, so a conflict means that the store and its writer disagree about what was acknowledged."""
+    """Each writer increments its own key by compare-and-swap, and sometimes deletes and creates it. No other writer
+    changes that key: a conflict means that the store and the writer disagree about what was acknowledged."""
 
     def __init__(self, backend: EtcdBackend, *, root: str) -> None:
         self._backend, self.root = backend, root
         self.acknowledged: dict[int, StoreEvent] = {}
-        """By revision."""
-        self.doubtful = 0
+        """Acknowledged writes by revision."""
+        self.uncertain = 0
         self._more = asyncio.Event()
 
     @asynccontextmanager
@@ -30,7 +30,7 @@ class Traffic:
                     task.cancel()
 
     async def more(self, count: int) -> None:
-        """Return once so many further writes have been acknowledged."""
+        """Wait until `count` more writes have been acknowledged."""
         goal = len(self.acknowledged) + count
         while len(self.acknowledged) < goal:
             self._more.clear()
@@ -45,8 +45,8 @@ class Traffic:
                 at = await self._write(key, value, at)
             except Unavailable as error:
                 if error.may_have_happened:
-                    self.doubtful += 1
-                    entry, _ = await self._patiently(key)
+                    self.uncertain += 1
+                    entry, _ = await self._get_with_retries(key)
                     at = entry.revision if entry else 0
 
     async def _write(self, key: str, value: bytes | None, at: int) -> int:
@@ -57,7 +57,7 @@ class Traffic:
         self._acknowledge(revision, key, value)
         return revision
 
-    async def _patiently(self, key: str) -> tuple[KeyValue | None, int]:
+    async def _get_with_retries(self, key: str) -> tuple[KeyValue | None, int]:
         while True:
             try:
                 return await self._backend.get(key)
@@ -65,13 +65,13 @@ class Traffic:
                 continue
 
     def _acknowledge(self, revision: int, key: str, value: bytes | None) -> None:
-        assert revision not in self.acknowledged, f"two writes were given revision {revision}"
+        assert revision not in self.acknowledged, f"two writes have revision {revision}"
         self.acknowledged[revision] = StoreEvent(revision, key, value, 0)
         self._more.set()
 
 
 class Observer:
-    """What a watch was told, checked as it comes."""
+    """The events of a watch, whose order is checked on arrival."""
 
     def __init__(self, after: int) -> None:
         self.events: list[StoreEvent] = []
@@ -80,10 +80,10 @@ class Observer:
 
     def __call__(self, batch: Batch) -> None:
         for event in batch.events:
-            assert event.revision > self.revision, f"{event.revision} was told after {self.revision}"
+            assert event.revision > self.revision, f"event {event.revision} arrived after {self.revision}"
             self.events.append(event)
             self.revision = event.revision
-        assert batch.revision >= self.revision, f"progress {batch.revision} was told after {self.revision}"
+        assert batch.revision >= self.revision, f"progress {batch.revision} arrived after {self.revision}"
         self.revision = batch.revision
         self._more.set()
 
@@ -98,7 +98,7 @@ class Observer:
 
 @asynccontextmanager
 async def observing(backend: EtcdBackend, *, root: str, after: int, count: int) -> AsyncIterator[list[Observer]]:
-    """Watches by function and by iteration, in turn."""
+    """Open watches, alternately with a callback and with an iterator."""
     observers = [Observer(after) for _ in range(count)]
 
     async def iterate(observer: Observer) -> None:
@@ -119,16 +119,16 @@ async def observing(backend: EtcdBackend, *, root: str, after: int, count: int) 
 
 
 async def check(url: str, *, start: int, traffic: Traffic, observers: list[Observer]) -> None:
-    """Compare what writers and watchers were told with what a newcomer finds in the store, up to its revision now: what
-    a cancelled writer left on its way may come later still."""
+    """Compare acknowledged writes and observed events with those that a new client reads, up to the current revision.
+    A request of a cancelled writer may still arrive later."""
     async with EtcdBackend(endpoints=[url]) as backend:
         end = await backend.current_revision()
-        newcomer = Observer(start)
-        async with backend.watch(traffic.root, after=start, on_batch=newcomer) as watch:
+        reference = Observer(start)
+        async with backend.watch(traffic.root, after=start, on_batch=reference) as watch:
             await watch.request_progress()
-            await newcomer.until(end)
+            await reference.until(end)
         page = await backend.range(traffic.root, revision=end)
-    history = newcomer.up_to(end)
+    history = reference.up_to(end)
     events = {event.revision: event for event in history}
     for revision, written in traffic.acknowledged.items():
         event = events.get(revision)

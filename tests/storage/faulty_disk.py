@@ -1,8 +1,8 @@
 """A disk for SQLite that can lose power, run full and fail: an apsw VFS, and the driver that runs a store on it.
 
-The process that writes sees all its writes, as it would from the page cache. `Disk.after_power_loss` says what would be
-found after a power loss at this moment: for each file what was last synced, and of each write since then all, nothing
-or some sectors.
+The process that writes sees all its writes, as it would from the page cache. `Disk.after_power_loss` returns the files
+after a power loss at this moment: the last synced content of each file, and of each later write all, nothing or some
+sectors.
 """
 
 import itertools
@@ -23,7 +23,7 @@ _names = itertools.count()
 
 @dataclass
 class TrackedFile:
-    """The contents as of the last sync, and what was done since: writes (offset, data) and truncations (size, None)."""
+    """The content at the last sync, and the operations since then: writes (offset, data), truncations (size, None)."""
 
     synced: bytearray = field(default_factory=bytearray)
     unsynced: list[tuple[int, bytes | None]] = field(default_factory=list)
@@ -34,16 +34,16 @@ class TrackedFile:
         self.unsynced.clear()
 
     def after_power_loss(self, chance: random.Random) -> bytes:
-        left = bytearray(self.synced)
+        content = bytearray(self.synced)
         for offset, data in self.unsynced:
             match chance.choice(["kept", "lost", "torn"]):
                 case "kept":
-                    _apply(left, offset, data)
+                    _apply(content, offset, data)
                 case "torn" if data is not None:
                     for start in range(0, len(data), SECTOR):
                         if chance.random() < 0.5:
-                            _apply(left, offset + start, data[start : start + SECTOR])
-        return bytes(left)
+                            _apply(content, offset + start, data[start : start + SECTOR])
+        return bytes(content)
 
 
 def _apply(contents: bytearray, offset: int, data: bytes | None) -> None:
@@ -57,14 +57,14 @@ def _apply(contents: bytearray, offset: int, data: bytes | None) -> None:
 
 @dataclass
 class Disk:
-    """What the VFS keeps and may be told to do. Used from several threads, each call under `lock`."""
+    """The files of the VFS and its faults. Several threads use it, each call under `lock`."""
 
     files: dict[str, TrackedFile] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     before_operation: Callable[[str, str], None] = lambda operation, name: None
-    """Called with `write`, `sync` or `truncate` and the file's name before each; may raise instead of letting it be."""
+    """Called before each operation with `write`, `sync` or `truncate` and the file name; may raise an error."""
     is_syncing: bool = True
-    """False: syncs are answered and not done."""
+    """If false, syncs are acknowledged and not done."""
 
     def after_power_loss(self, chance: random.Random) -> dict[str, bytes]:
         with self.lock:

@@ -1,6 +1,6 @@
-"""A store next to a model of it: a list of writes and what follows from it. Hypothesis looks for where they differ.
+"""A store beside a model of it, which is a list of writes. Hypothesis searches for operations after which they differ.
 
-A subclass of `StoreMachine` says how to open the store; see test_backend_model.py.
+A subclass of `StoreMachine` opens the store; see test_backend_model.py.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ PREFIXES = ["", "pods/", "pods", "podt", "secrets/", "none/", "pods/a"]
 names = st.sampled_from(NAMES)
 prefixes = st.sampled_from(PREFIXES)
 values = st.binary(max_size=8)
-far_back = st.integers(0, 12)
-"""How many writes ago; counted from the present so that small numbers stay interesting."""
+writes_ago = st.integers(0, 12)
+"""A number of writes before the current revision, so that small numbers stay interesting."""
 
 
 @dataclass
 class Model:
-    """All writes since the start, and how far history is forgotten."""
+    """All writes since the start, and the compacted revision."""
 
     first: int
-    """The revision before any of them."""
+    """The revision before the first write."""
     log: list[StoreEvent] = field(default_factory=list)
     compacted: int = 0
 
@@ -40,7 +40,7 @@ class Model:
         return self.log[-1].revision if self.log else self.first
 
     def ago(self, writes: int) -> int:
-        """The revision as of some writes ago."""
+        """Return the revision before the last `writes` writes."""
         return self.log[-1 - writes].revision if writes < len(self.log) else self.first
 
     def state(self, revision: int) -> dict[str, KeyValue]:
@@ -78,7 +78,7 @@ class OpenWatch:
     after: int
     events: list[StoreEvent] = field(default_factory=list)
     revision: int = 0
-    is_called: bool = False
+    has_callback: bool = False
 
     def take(self, batch: Batch) -> None:
         assert not batch.events or batch.revision >= batch.events[-1].revision
@@ -88,7 +88,7 @@ class OpenWatch:
 
 class StoreMachine(RuleBasedStateMachine):
     is_durable: ClassVar[bool] = False
-    """What was written is there when the store is opened again."""
+    """Whether data survive when the store is closed and opened again."""
     root: str = "/registry/"
 
     def open(self) -> Backend:
@@ -102,16 +102,16 @@ class StoreMachine(RuleBasedStateMachine):
         self.model = Model(self.run(self.backend.current_revision()))
 
     def run(self, work: Awaitable[T]) -> T:
-        async def within_time() -> T:
+        async def run_with_timeout() -> T:
             return await asyncio.wait_for(work, 60)
 
-        return self.runner.run(within_time())
+        return self.runner.run(run_with_timeout())
 
     def key(self, name: str) -> str:
         return self.root + name
 
     def _start(self) -> None:
-        """Enter the store in a task that lives on, as its background tasks do."""
+        """Enter the store in a task that outlives this call, as the background tasks of the store do."""
         self.backend = self.open()
         self._leave: asyncio.Event = asyncio.Event()
         self._host = self.run(self._hosted())
@@ -146,38 +146,38 @@ class StoreMachine(RuleBasedStateMachine):
             self.runner.close()
 
     @initialize(first=values)
-    def never_empty(self, first: bytes) -> None:
+    def put_first_key(self, first: bytes) -> None:
         self.put("pods/a", first)
 
     @rule(name=names, value=values)
     def put(self, name: str, value: bytes) -> None:
         self.model.write(self.run(self.backend.put(self.key(name), value)), self.key(name), value)
 
-    @rule(name=names, value=values, is_stale=st.booleans(), ago=far_back)
+    @rule(name=names, value=values, is_stale=st.booleans(), ago=writes_ago)
     def compare_and_swap(self, name: str, value: bytes, is_stale: bool, ago: int) -> None:
-        expected = self.model.ago(ago) if is_stale else self._at(name)
+        expected = self.model.ago(ago) if is_stale else self._revision_of(name)
         self._attempt(name, value, expected, lambda: self.backend.put(self.key(name), value, expected=expected))
 
-    @rule(name=names, is_checked=st.booleans(), ago=far_back)
+    @rule(name=names, is_checked=st.booleans(), ago=writes_ago)
     def delete(self, name: str, is_checked: bool, ago: int) -> None:
         expected = self.model.ago(ago) if is_checked else None
         self._attempt(name, None, expected, lambda: self.backend.delete(self.key(name), expected=expected))
 
     @rule(writes=st.lists(st.tuples(names, values), min_size=2, max_size=12))
-    def put_together(self, writes: list[tuple[str, bytes]]) -> None:
-        async def all_at_once() -> list[int]:
+    def put_concurrently(self, writes: list[tuple[str, bytes]]) -> None:
+        async def gather_puts() -> list[int]:
             return list(await asyncio.gather(*(self.backend.put(self.key(name), value) for name, value in writes)))
 
-        for revision, (name, value) in sorted(zip(self.run(all_at_once()), writes, strict=True)):
+        for revision, (name, value) in sorted(zip(self.run(gather_puts()), writes, strict=True)):
             self.model.write(revision, self.key(name), value)
 
-    @rule(name=names, ago=far_back)
+    @rule(name=names, ago=writes_ago)
     def get(self, name: str, ago: int) -> None:
         revision = self.model.ago(ago)
         expected = self.model.state(revision).get(self.key(name))
         self._read(revision, self.backend.get(self.key(name), revision=revision), (expected, revision))
 
-    @rule(prefix=prefixes, start=st.none() | names, limit=st.integers(0, 5), ago=far_back)
+    @rule(prefix=prefixes, start=st.none() | names, limit=st.integers(0, 5), ago=writes_ago)
     def range(self, prefix: str, start: str | None, limit: int, ago: int) -> None:
         first = "" if start is None else self.key(start)
         revision = self.model.ago(ago)
@@ -185,54 +185,54 @@ class StoreMachine(RuleBasedStateMachine):
         work = self.backend.range(self.key(prefix), start=first, limit=limit, revision=revision)
         self._read(revision, work, expected)
 
-    @rule(ago=far_back)
+    @rule(ago=writes_ago)
     def compact(self, ago: int) -> None:
         revision = self.model.ago(ago)
         self.run(self.backend.compact(revision))
         self.model.compacted = max(self.model.compacted, revision)
 
     @precondition(lambda self: len(self.watches) < 4)
-    @rule(prefix=prefixes, ago=far_back, is_called=st.booleans())
-    def watch(self, prefix: str, ago: int, is_called: bool) -> None:
+    @rule(prefix=prefixes, ago=writes_ago, has_callback=st.booleans())
+    def watch(self, prefix: str, ago: int, has_callback: bool) -> None:
         after = self.model.ago(ago)
         watches: list[OpenWatch] = []
         watch = self.backend.watch(
-            self.key(prefix), after=after, on_batch=(lambda batch: watches[0].take(batch)) if is_called else None
+            self.key(prefix), after=after, on_batch=(lambda batch: watches[0].take(batch)) if has_callback else None
         )
-        watches.append(OpenWatch(watch, self.key(prefix), after, is_called=is_called))
+        watches.append(OpenWatch(watch, self.key(prefix), after, has_callback=has_callback))
         self.run(watch.__aenter__())
         if after < self.model.compacted:
-            self._is_refused(watches[0])
+            self._check_compacted(watches[0])
         else:
             self.watches.append(watches[0])
             self._catch_up(watches[0])
 
     @precondition(lambda self: self.watches)
     @rule()
-    def follow(self) -> None:
+    def catch_up(self) -> None:
         for open_watch in self.watches:
             self._catch_up(open_watch)
 
     @precondition(lambda self: self.watches)
     @rule()
-    def leave_a_watch(self) -> None:
+    def close_watch(self) -> None:
         self.run(self.watches.pop(0).watch.__aexit__(None, None, None))
 
     @precondition(lambda self: self.is_durable)
     @rule()
-    def open_again(self) -> None:
+    def reopen(self) -> None:
         self._stop()
         self._start()
 
     @invariant()
-    def shows_the_present(self) -> None:
+    def current_state_matches_the_model(self) -> None:
         assert self.run(self.backend.current_revision()) == self.model.revision
         assert self.run(self.backend.range(self.root)) == self.model.page(self.root, "", 0, self.model.revision)
         assert self.run(self.backend.count(self.key("pods"))) == len(
             self.model.page(self.key("pods"), "", 0, self.model.revision).entries
         )
 
-    def _at(self, name: str) -> int:
+    def _revision_of(self, name: str) -> int:
         entry = self.model.state(self.model.revision).get(self.key(name))
         return entry.revision if entry else 0
 
@@ -257,19 +257,19 @@ class StoreMachine(RuleBasedStateMachine):
                 self.run(work)
 
     def _catch_up(self, open_watch: OpenWatch) -> None:
-        async def until_now() -> None:
+        async def read_until_current() -> None:
             await open_watch.watch.request_progress()
             batches = aiter(open_watch.watch)
             while open_watch.revision < self.model.revision:
-                if open_watch.is_called:
+                if open_watch.has_callback:
                     await asyncio.sleep(0)
                 else:
                     open_watch.take(await anext(batches))
 
-        self.run(until_now())
+        self.run(read_until_current())
         assert open_watch.events == self.model.events(open_watch.prefix, open_watch.after)
 
-    def _is_refused(self, open_watch: OpenWatch) -> None:
+    def _check_compacted(self, open_watch: OpenWatch) -> None:
         async def end() -> None:
             async with AsyncExitStack() as left:
                 left.push_async_exit(open_watch.watch.__aexit__)
@@ -279,5 +279,5 @@ class StoreMachine(RuleBasedStateMachine):
             self.run(end())
         except Compacted:
             return
-        # a store may still know the very event at which it was compacted
+        # a store may still have the event at the compacted revision
         assert open_watch.after == self.model.compacted - 1, "a watch from before the compaction was accepted"

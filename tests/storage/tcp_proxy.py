@@ -1,4 +1,4 @@
-"""A TCP proxy that can cut or hold what passes through it."""
+"""A TCP proxy that can cut connections and hold requests or responses."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,21 +30,21 @@ class TcpProxy:
             await server.wait_closed()
 
     def cut(self) -> None:
-        """Drop every connection at once, whatever is on its way."""
+        """Abort all connections, together with data in transit."""
         for writer in self._connections:
             writer.transport.abort()
         self._connections.clear()
 
-    def hold_answers(self) -> None:
-        """Requests still reach the server, its answers do not come back."""
+    def hold_responses(self) -> None:
+        """Hold responses. Requests still reach the server."""
         self._responses.clear()
 
     def hold_requests(self) -> None:
-        """Nothing reaches the server."""
+        """Hold requests: nothing reaches the server."""
         self._requests.clear()
 
     def release(self) -> None:
-        """Let pass what is held, unless its connection has been cut."""
+        """Forward held data, unless their connection has been cut."""
         self._responses.set()
         self._requests.set()
 
@@ -55,22 +55,22 @@ class TcpProxy:
             writer.transport.abort()
             return
         self._connections |= {writer, server_writer}
-        forth = asyncio.ensure_future(self._pass_on(reader, server_writer, self._requests))
+        requests = asyncio.ensure_future(self._forward(reader, server_writer, self._requests))
         try:
-            await self._pass_on(server_reader, writer, self._responses)
+            await self._forward(server_reader, writer, self._responses)
         finally:
             self._connections -= {writer, server_writer}
             for stream in (writer, server_writer):
                 stream.transport.abort()
-            forth.cancel()
-            await asyncio.gather(forth, return_exceptions=True)
+            requests.cancel()
+            await asyncio.gather(requests, return_exceptions=True)
 
-    async def _pass_on(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, may_pass: asyncio.Event
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_released: asyncio.Event
     ) -> None:
         try:
             while data := await reader.read(1 << 16):
-                await may_pass.wait()
+                await is_released.wait()
                 if writer not in self._connections:
                     return
                 writer.write(data)

@@ -17,16 +17,16 @@ texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("/\ud
         ("\ud7ff", "\ue000"),
     ],
 )
-def test_the_end_of_a_prefix(prefix: str, end: str | None) -> None:
+def test_prefix_end(prefix: str, end: str | None) -> None:
     assert prefix_end(prefix) == end
 
 
 @given(texts, texts)
-def test_a_key_is_in_the_range_if_it_begins_with_the_prefix(prefix: str, key: str) -> None:
+def test_range_of_a_prefix_contains_exactly_the_keys_that_start_with_the_prefix(prefix: str, key: str) -> None:
     end = prefix_end(prefix)
     assert (key >= prefix and (end is None or key < end)) == key.startswith(prefix)
 
 
 @given(texts, texts)
-def test_text_and_bytes_have_one_order(first: str, other: str) -> None:
+def test_str_order_equals_utf8_byte_order(first: str, other: str) -> None:
     assert (first < other) == (first.encode() < other.encode())

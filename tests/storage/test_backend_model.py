@@ -1,4 +1,4 @@
-"""Every store behaves like the model, whatever is done to it in whatever order."""
+"""Every store behaves like the model under random operations in random order."""
 
 import tempfile
 from pathlib import Path
@@ -14,7 +14,7 @@ from sampan.storage.sqlite import SqliteBackend
 from tests.storage.store_model import StoreMachine
 
 IN_MEMORY = Path("/dev/shm")
-"""Where syncs cost nothing; that they are made is for others to test."""
+"""A directory in which syncs cost nothing. Other tests check that syncs are made."""
 
 
 class MemoryMachine(StoreMachine):

@@ -26,7 +26,7 @@ from tests.storage.etcd_server import NO_ETCD, Member, find, one_member  # noqa:
 pytestmark = pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
 
 SHORT = Timeouts(connect_s=1, request_s=2)
-"""For what cannot succeed."""
+"""Timeouts for requests that cannot succeed."""
 
 _roots = itertools.count()
 
@@ -37,15 +37,15 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
         yield member
 
 
-async def _pass_by_itself(seconds: float) -> None:
-    """etcd's time needs no help, and the checks wait for the event that it brings."""
+async def _do_not_advance(seconds: float) -> None:
+    """Do nothing: the clock of etcd is real, and the checks wait for the events."""
 
 
 def _subject(etcd: Member, **options: Any) -> BackendSubject:
     def open_backend() -> EtcdBackend:
         return EtcdBackend(endpoints=[etcd.client_url], **options)
 
-    return BackendSubject(open=open_backend, root=f"/registry{next(_roots)}/", advance=_pass_by_itself)
+    return BackendSubject(open=open_backend, root=f"/registry{next(_roots)}/", advance=_do_not_advance)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -54,12 +54,12 @@ def test_conformance(check: Check, etcd: Member) -> None:
 
 
 @pytest.mark.parametrize("check", [*HISTORY, *WATCHES], ids=lambda check: check.__name__)
-def test_conformance_beside_others(check: Check, etcd: Member) -> None:
-    """Under a prefix, with keys of others in the same etcd."""
+def test_conformance_with_a_key_prefix(check: Check, etcd: Member) -> None:
+    """The same etcd has keys of other clients outside of the prefix."""
     run(check, _subject(etcd, prefix="/tenant"))
 
 
-def test_on_uvloop(etcd: Member) -> None:
+def test_etcd_backend_runs_on_uvloop(etcd: Member) -> None:
     async def main() -> None:
         async with _subject(etcd).open() as backend:
             start = await backend.current_revision()
@@ -71,7 +71,7 @@ def test_on_uvloop(etcd: Member) -> None:
         runner.run(main())
 
 
-async def test_tenants_do_not_see_each_other(etcd: Member) -> None:
+async def test_backends_with_different_prefixes_are_isolated(etcd: Member) -> None:
     async with (
         EtcdBackend(endpoints=[etcd.client_url], prefix="/a") as first,
         EtcdBackend(endpoints=[etcd.client_url], prefix="/b") as second,
@@ -86,7 +86,7 @@ async def test_tenants_do_not_see_each_other(etcd: Member) -> None:
         assert entry.value == b"1"
 
 
-def test_events_share_leases(etcd: Member) -> None:
+def test_keys_with_the_same_ttl_share_a_lease(etcd: Member) -> None:
     async def main() -> int:
         async with EtcdBackend(endpoints=[etcd.client_url]) as backend:
             await asyncio.gather(*(backend.put(f"/registry/events/{i}", b"x", ttl_s=3600) for i in range(300)))
@@ -105,8 +105,8 @@ async def test_a_value_that_is_too_large_is_refused(etcd: Member) -> None:
         assert (await backend.get("/registry/large"))[0] is None
 
 
-def test_a_full_etcd_says_so_and_loses_nothing(tmp_path: Path) -> None:
-    """Those that etcd refused and carried out all the same (it does, at the brink) count as written."""
+def test_full_etcd_raises_unavailable_and_keeps_acknowledged_writes(tmp_path: Path) -> None:
+    """Near the quota, etcd may carry out a write that it has rejected. Such writes count as written."""
 
     async def main(url: str) -> None:
         async with EtcdBackend(endpoints=[url]) as backend:
@@ -135,11 +135,11 @@ async def _put(url: str, **options: Any) -> int:
         return await backend.put("/registry/a", b"x")
 
 
-def test_tls(tmp_path: Path) -> None:
-    authority, stranger = Authority(tmp_path, "authority"), Authority(tmp_path, "stranger")
+def test_tls_requires_trusted_certificates(tmp_path: Path) -> None:
+    authority, other_authority = Authority(tmp_path, "authority"), Authority(tmp_path, "other-authority")
     server_cert, server_key = authority.issue("server")
     cert, key = authority.issue("client")
-    strange_cert, strange_key = stranger.issue("strange")
+    untrusted_cert, untrusted_key = other_authority.issue("untrusted")
     flags = [
         "--unsafe-no-fsync",
         f"--cert-file={server_cert}",
@@ -151,27 +151,27 @@ def test_tls(tmp_path: Path) -> None:
         url = member.client_url
         assert asyncio.run(_put(url, ca=authority.file, cert=cert, key=key)) > 1
         with pytest.raises(Unavailable, match=r"(?i)certificate|handshake|ssl"):
-            asyncio.run(_put(url, ca=stranger.file, cert=cert, key=key, timeouts=SHORT))
-        for other in ({}, {"cert": strange_cert, "key": strange_key}):
+            asyncio.run(_put(url, ca=other_authority.file, cert=cert, key=key, timeouts=SHORT))
+        for other in ({}, {"cert": untrusted_cert, "key": untrusted_key}):
             with pytest.raises(Unavailable):
                 asyncio.run(_put(url, ca=authority.file, timeouts=SHORT, **other))
         with pytest.raises(Unavailable):
             asyncio.run(_put(url.replace("https", "http"), timeouts=SHORT))
 
 
-def test_an_etcd_that_is_not_there() -> None:
+def test_unreachable_etcd_raises_unavailable() -> None:
     [port] = free_ports(1)
     with pytest.raises(Unavailable, match="refused") as caught:
         asyncio.run(_put(f"http://127.0.0.1:{port}", timeouts=SHORT))
     assert not caught.value.may_have_happened
 
 
-def test_a_missing_certificate_file_is_named(tmp_path: Path) -> None:
+def test_missing_certificate_file_raises_file_not_found_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"nothing\.crt"):
         asyncio.run(_put("https://127.0.0.1:1", ca=tmp_path / "nothing.crt"))
 
 
-def test_no_endpoints() -> None:
+def test_empty_list_of_endpoints_raises_value_error() -> None:
     with pytest.raises(ValueError, match="no etcd endpoint"):
         EtcdBackend(endpoints=[])
 
@@ -179,13 +179,13 @@ def test_no_endpoints() -> None:
 def _etcdctl(member: Member, *arguments: str) -> str:
     program = find("etcdctl")
     if program is None:
-        pytest.skip("there is no etcdctl here")
+        pytest.skip("etcdctl is not installed")
     command = [program, f"--endpoints={member.client_url}", *arguments]
     environment = {**os.environ, "ETCDCTL_API": "3"}
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
 
-async def test_keys_and_values_are_as_given_for_other_clients(etcd: Member) -> None:
+async def test_keys_and_values_are_interchangeable_with_etcdctl(etcd: Member) -> None:
     key, value = "/registry/configmaps/default/other-client", '{"kind":"ConfigMap","apiVersion":"v1"}'
 
     async with EtcdBackend(endpoints=[etcd.client_url]) as backend:
@@ -193,12 +193,12 @@ async def test_keys_and_values_are_as_given_for_other_clients(etcd: Member) -> N
         assert _etcdctl(etcd, "get", key) == f"{key}\n{value}\n"
         start = await backend.current_revision()
         async with backend.watch("/registry/configmaps/", after=start) as watch:
-            await asyncio.to_thread(_etcdctl, etcd, "put", key, "theirs")
+            await asyncio.to_thread(_etcdctl, etcd, "put", key, "from etcdctl")
             [event] = (await anext(aiter(watch))).events
-            assert (event.key, event.value) == (key, b"theirs")
+            assert (event.key, event.value) == (key, b"from etcdctl")
 
 
-def test_an_etcd_that_does_not_know_us(tmp_path: Path) -> None:
+def test_etcd_with_authentication_denies_anonymous_clients(tmp_path: Path) -> None:
     with one_member(tmp_path) as member:
         for command in ("user add root:secret", "user grant-role root root", "auth enable"):
             _etcdctl(member, *command.split())

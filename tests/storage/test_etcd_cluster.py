@@ -1,4 +1,4 @@
-"""The etcd store while its etcd fails: leaders killed, connections cut, answers lost."""
+"""The etcd store while etcd fails: leaders are killed, connections are cut, responses are lost."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ CLUSTER_FLAGS = (
     "--backend-batch-limit=1000000",
 )
 BUSY_S, FEWEST, MOST = 20.0, 3, 6
-"""How long leaders are killed for, and how many."""
+"""For how long leaders are killed, and how many at least and at most."""
 
 
 TIMEOUTS = Timeouts(attempt_s=1)
@@ -39,7 +39,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
         yield member
 
 
-def test_nothing_is_lost_while_leaders_are_killed(tmp_path: Path) -> None:
+def test_no_write_or_event_is_lost_while_leaders_are_killed(tmp_path: Path) -> None:
     with several_members(tmp_path, flags=CLUSTER_FLAGS) as cluster:
         kills, traffic = asyncio.run(_kill_leaders(cluster))
     assert len(traffic.acknowledged) > 100 * kills
@@ -63,7 +63,7 @@ async def _kill_leaders(members: Sequence[Member]) -> tuple[int, Traffic]:
     return kills, traffic
 
 
-def test_a_member_that_stops_answering_is_left(tmp_path: Path) -> None:
+def test_writes_continue_when_a_member_stops_responding(tmp_path: Path) -> None:
     async def main(cluster: Sequence[Member]) -> None:
         async with asyncio.timeout(150), _backend(*cluster) as backend:
             start, traffic = await backend.current_revision(), Traffic(backend, root="/traffic/")
@@ -84,12 +84,12 @@ def test_a_member_that_stops_answering_is_left(tmp_path: Path) -> None:
         asyncio.run(main(members))
 
 
-async def test_a_dead_member_among_the_endpoints_does_no_harm(etcd: Member) -> None:
-    dead = [f"http://127.0.0.1:{port}" for port in free_ports(2)]
+async def test_unreachable_endpoints_are_skipped(etcd: Member) -> None:
+    unreachable = [f"http://127.0.0.1:{port}" for port in free_ports(2)]
 
-    async with asyncio.timeout(60), EtcdBackend(endpoints=[*dead, etcd.client_url]) as backend:
+    async with asyncio.timeout(60), EtcdBackend(endpoints=[*unreachable, etcd.client_url]) as backend:
         for i in range(20):
-            await backend.put("/registry/dead", str(i).encode())
+            await backend.put("/registry/unreachable", str(i).encode())
 
 
 async def _leader(members: Sequence[Member]) -> Member:
@@ -103,11 +103,11 @@ def _backend(*members: Member) -> EtcdBackend:
     return EtcdBackend(endpoints=[member.client_url for member in members], timeouts=TIMEOUTS)
 
 
-Scene = Callable[[TcpProxy, EtcdBackend, EtcdBackend], Awaitable[None]]
+Scenario = Callable[[TcpProxy, EtcdBackend, EtcdBackend], Awaitable[None]]
 
 
-def _play(etcd: Member, scene: Scene) -> None:
-    """A proxy, a backend that goes through it, and one that does not."""
+def _run_scenario(etcd: Member, scenario: Scenario) -> None:
+    """Run a scenario with a proxy, a backend that connects through it, and a backend that connects directly."""
 
     async def main() -> None:
         async with (
@@ -116,33 +116,31 @@ def _play(etcd: Member, scene: Scene) -> None:
             EtcdBackend(endpoints=[proxy.url], timeouts=TIMEOUTS) as backend,
             _backend(etcd) as direct,
         ):
-            await scene(proxy, backend, direct)
+            await scenario(proxy, backend, direct)
 
     asyncio.run(main())
 
 
-def test_nothing_is_lost_while_connections_are_cut(etcd: Member) -> None:
-    dice = random.Random(1)
+def test_no_write_or_event_is_lost_while_connections_are_cut(etcd: Member) -> None:
+    chance = random.Random(1)
 
-    async def scene(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
+    async def scenario(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
         start, traffic = await backend.current_revision(), Traffic(backend, root="/traffic/")
         async with observing(backend, root=traffic.root, after=start, count=4) as observers:
             async with traffic.flowing(writers=6):
                 for _ in range(25):
-                    await traffic.more(dice.randrange(1, 40))
+                    await traffic.more(chance.randrange(1, 40))
                     proxy.cut()
             await check(etcd.client_url, start=start, traffic=traffic, observers=observers)
         assert len(traffic.acknowledged) > 300
 
-    _play(etcd, scene)
+    _run_scenario(etcd, scenario)
 
 
-async def _lose_the_answer(
-    proxy: TcpProxy, direct: EtcdBackend, key: str, write: Awaitable[int]
-) -> int | BaseException:
-    """Begin a write, wait until the server has done it, and cut the connection before the answer comes."""
+async def _lose_response(proxy: TcpProxy, direct: EtcdBackend, key: str, write: Awaitable[int]) -> int | BaseException:
+    """Start a write, wait until the server has done it, and cut the connection before the response arrives."""
     async with direct.watch(key, after=await direct.current_revision()) as watch:
-        proxy.hold_answers()
+        proxy.hold_responses()
         writing = asyncio.ensure_future(write)
         assert len((await anext(aiter(watch))).events) == 1
     proxy.cut()
@@ -152,31 +150,29 @@ async def _lose_the_answer(
 
 
 @pytest.mark.parametrize("kind", ["create", "swap", "unchecked"])
-def test_a_put_whose_answer_is_lost_is_known_to_have_happened(etcd: Member, kind: str) -> None:
+def test_put_with_lost_response_returns_its_revision(etcd: Member, kind: str) -> None:
     key = f"/registry/lost/{kind}"
 
-    async def scene(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
+    async def scenario(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
         expected = {"create": 0, "swap": await backend.put(key, b"old"), "unchecked": None}[kind]
         if kind == "create":
             await backend.delete(key)
-        outcome = await _lose_the_answer(proxy, direct, key, backend.put(key, b"new", expected=expected))
+        outcome = await _lose_response(proxy, direct, key, backend.put(key, b"new", expected=expected))
         entry, _ = await direct.get(key)
         assert entry is not None
         assert (entry.value, entry.revision) == (b"new", outcome)
 
-    _play(etcd, scene)
+    _run_scenario(etcd, scenario)
 
 
 @pytest.mark.parametrize("is_checked", [True, False])
-def test_a_put_that_was_overwritten_before_its_answer_was_missed_is_not_sent_again(
-    etcd: Member, is_checked: bool
-) -> None:
+def test_put_with_lost_response_is_not_repeated_if_overwritten_meanwhile(etcd: Member, is_checked: bool) -> None:
     key = f"/registry/lost/overwritten{is_checked}"
 
-    async def scene(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
+    async def scenario(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
         first = await backend.put(key, b"1")
         async with direct.watch(key, after=first) as watch:
-            proxy.hold_answers()
+            proxy.hold_responses()
             writing = asyncio.ensure_future(backend.put(key, b"2", expected=first if is_checked else None))
             [event] = (await anext(aiter(watch))).events
         last = await direct.put(key, b"3", expected=event.revision)
@@ -185,27 +181,27 @@ def test_a_put_that_was_overwritten_before_its_answer_was_missed_is_not_sent_aga
         assert await writing == event.revision
         assert await backend.get(key) == (KeyValue(key, b"3", last, first), last)
 
-    _play(etcd, scene)
+    _run_scenario(etcd, scenario)
 
 
 @pytest.mark.parametrize("is_checked", [True, False])
-def test_a_delete_whose_answer_is_lost_is_in_doubt(etcd: Member, is_checked: bool) -> None:
+def test_delete_with_lost_response_may_have_happened(etcd: Member, is_checked: bool) -> None:
     key = f"/registry/lost/delete{is_checked}"
 
-    async def scene(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
+    async def scenario(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
         revision = await backend.put(key, b"x")
         deletion = backend.delete(key, expected=revision if is_checked else None)
-        outcome = await _lose_the_answer(proxy, direct, key, deletion)
+        outcome = await _lose_response(proxy, direct, key, deletion)
         assert isinstance(outcome, Unavailable)
         assert outcome.may_have_happened
 
-    _play(etcd, scene)
+    _run_scenario(etcd, scenario)
 
 
-def test_a_put_that_never_arrived_and_comes_too_late_is_a_conflict(etcd: Member) -> None:
+def test_put_with_lost_request_conflicts_with_a_write_made_meanwhile(etcd: Member) -> None:
     key = "/registry/lost/late"
 
-    async def scene(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
+    async def scenario(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
         first = await backend.put(key, b"1")
         proxy.hold_requests()
         writing = asyncio.ensure_future(backend.put(key, b"2", expected=first))
@@ -216,17 +212,17 @@ def test_a_put_that_never_arrived_and_comes_too_late_is_a_conflict(etcd: Member)
             await writing
         assert caught.value.current == KeyValue(key, b"3", second, first)
 
-    _play(etcd, scene)
+    _run_scenario(etcd, scenario)
 
 
-async def test_a_write_without_an_answer_ends_in_doubt(etcd: Member) -> None:
+async def test_put_without_response_before_the_timeout_may_have_happened(etcd: Member) -> None:
     timeouts = Timeouts(attempt_s=0.5, request_s=2)
     async with (
         asyncio.timeout(60),
         TcpProxy(etcd.client_port).running() as proxy,
         EtcdBackend(endpoints=[proxy.url], timeouts=timeouts) as backend,
     ):
-        proxy.hold_answers()
+        proxy.hold_responses()
         for expected in (0, None):
             with pytest.raises(Unavailable) as caught:
                 await backend.put(f"/registry/doubt/{expected}", b"x", expected=expected)
@@ -236,11 +232,11 @@ async def test_a_write_without_an_answer_ends_in_doubt(etcd: Member) -> None:
         assert not caught.value.may_have_happened
 
 
-def test_a_compaction_while_cut_off_ends_watches_and_no_more(etcd: Member) -> None:
-    """What was compacted before it could be received is lost; that is told, and the store goes on."""
+def test_compaction_while_disconnected_ends_watches_but_not_the_backend(etcd: Member) -> None:
+    """Events that were compacted before they were received are lost. The watch ends with an error; new watches work."""
     key = "/registry/cut-off/a"
 
-    async def scene(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
+    async def scenario(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
         start = await backend.put(key, b"0")
         async with backend.watch(key, after=start) as watch:
             proxy.hold_requests()
@@ -256,4 +252,4 @@ def test_a_compaction_while_cut_off_ends_watches_and_no_more(etcd: Member) -> No
             later = await backend.put(key, b"later")
             assert [event.revision for event in (await anext(aiter(watch))).events] == [later]
 
-    _play(etcd, scene)
+    _run_scenario(etcd, scenario)

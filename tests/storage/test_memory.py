@@ -1,4 +1,4 @@
-"""The memory store passes the suite that every store passes."""
+"""The memory store: the conformance suite, expiry, compaction and forks."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_conformance(check: Check) -> None:
 
 
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
-async def test_a_wall_clock_that_is_set_moves_no_expiry(jump_s: int) -> None:
+async def test_wall_clock_change_does_not_affect_expiry(jump_s: int) -> None:
     clock = VirtualClock()
     async with MemoryBackend(clock=clock) as backend:
         await backend.put("/registry/events/a", b"x", ttl_s=60)
@@ -29,7 +29,7 @@ async def test_a_wall_clock_that_is_set_moves_no_expiry(jump_s: int) -> None:
         assert (await backend.get("/registry/events/a"))[0] is None
 
 
-async def test_history_is_compacted_by_itself() -> None:
+async def test_history_is_compacted_automatically() -> None:
     clock = VirtualClock()
     async with MemoryBackend(clock=clock, compaction_interval_s=300) as backend:
         first = await backend.put("/a", b"1")
@@ -41,10 +41,10 @@ async def test_history_is_compacted_by_itself() -> None:
         with pytest.raises(Compacted):
             await backend.get("/a", revision=first)
         await clock.advance(300)
-        assert clock.next_wake() is None, "a store that nobody writes to wakes nobody up"
+        assert clock.next_wake() is None, "a store without writes has no timer"
 
 
-async def test_a_backend_starts_with_the_content_of_another() -> None:
+async def test_fork_starts_with_the_content_of_another_backend() -> None:
     clock = VirtualClock()
     async with MemoryBackend(clock=clock) as original:
         first = await original.put("/registry/a", b"1")

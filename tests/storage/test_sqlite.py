@@ -1,4 +1,4 @@
-"""The sqlite store passes the suite that every store passes; and what is its own: the file, its owner, its upkeep."""
+"""The sqlite store: the conformance suite, file permissions, restarts, group commit, compaction and file size."""
 
 import asyncio
 import sqlite3
@@ -35,7 +35,7 @@ async def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
             assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
-async def test_a_second_owner_is_refused(tmp_path: Path) -> None:
+async def test_second_backend_on_a_file_raises_in_use(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
 
     async with SqliteBackend(path=path, clock=VirtualClock()) as first:
@@ -46,7 +46,7 @@ async def test_a_second_owner_is_refused(tmp_path: Path) -> None:
         assert await second.count("/") == 1
 
 
-async def test_everything_is_there_when_opened_again(tmp_path: Path) -> None:
+async def test_data_and_history_survive_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
 
     async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
@@ -83,12 +83,12 @@ async def test_keys_expire_after_a_restart(tmp_path: Path) -> None:
     await clock.advance(50)
     async with SqliteBackend(path=path, clock=clock) as backend:
         clock.on_idle(backend.idle)
-        assert await deleted(backend) == ["/soon"], "it was due while the store was closed"
+        assert await deleted(backend) == ["/soon"], "the key expired while the store was closed"
         await clock.advance(60)
         assert await deleted(backend) == ["/soon", "/late"]
 
 
-async def test_writes_that_arrive_together_share_a_sync(tmp_path: Path) -> None:
+async def test_concurrent_writes_share_one_sync(tmp_path: Path) -> None:
     disk, synced = Disk(), []
     disk.before_operation = lambda operation, name: synced.append(name) if operation == "sync" else None
 
@@ -99,7 +99,7 @@ async def test_writes_that_arrive_together_share_a_sync(tmp_path: Path) -> None:
         await clock.settle()
         synced.clear()
         await asyncio.gather(*(backend.put(f"/{i}", b"x") for i in range(100)))
-        assert synced == ["state.db-wal"], "one transaction for all that came in one turn of the loop"
+        assert synced == ["state.db-wal"], "writes of one iteration of the event loop share a transaction"
         await backend.put("/a", b"x")
         assert synced == ["state.db-wal"] * 2
         with pytest.raises(Exception, match="is at revision"):
@@ -107,7 +107,7 @@ async def test_writes_that_arrive_together_share_a_sync(tmp_path: Path) -> None:
         assert len(synced) == 2, "a conflict writes nothing"
 
 
-async def test_history_is_compacted_by_itself(tmp_path: Path) -> None:
+async def test_history_is_compacted_automatically(tmp_path: Path) -> None:
     clock = VirtualClock()
     config = SqliteConfig(compaction_interval_s=300)
 
@@ -126,15 +126,15 @@ async def test_history_is_compacted_by_itself(tmp_path: Path) -> None:
         assert backend.compacted_revision == caught.value.compacted
         await backend.get("/a", revision=caught.value.compacted)
         await clock.advance(300)
-        assert clock.next_wake() is None, "a store that nobody writes to wakes nobody up"
+        assert clock.next_wake() is None, "a store without writes has no timer"
 
 
-def test_history_is_compacted_over_several_short_lives(tmp_path: Path) -> None:
+def test_history_is_compacted_across_short_lived_processes(tmp_path: Path) -> None:
     path, clock = tmp_path / "state.db", VirtualClock()
     config = SqliteConfig(compaction_interval_s=300)
 
-    async def live_shortly() -> int:
-        """A process that writes something and ends before history is due; how far it found it compacted."""
+    async def run_short_process() -> int:
+        """Write, stop before compaction is due, and return the compacted revision at the start."""
         async with SqliteBackend(path=path, clock=clock, config=config) as backend:
             clock.on_idle(backend.idle)
             await clock.advance(100)
@@ -147,7 +147,7 @@ def test_history_is_compacted_over_several_short_lives(tmp_path: Path) -> None:
                 await clock.advance(10)
         return 0
 
-    compacted = [asyncio.run(live_shortly()) for _ in range(8)]
+    compacted = [asyncio.run(run_short_process()) for _ in range(8)]
     assert compacted == [0, 0, 0, 2, 2, 2, 5, 5]
 
 
@@ -160,7 +160,7 @@ async def test_an_interval_of_zero_disables_compaction(tmp_path: Path) -> None:
         assert (await backend.get("/a", revision=first))[0] is not None
 
 
-def test_compaction_leaves_only_what_can_be_seen(tmp_path: Path) -> None:
+def test_compaction_deletes_all_rows_except_those_of_live_keys(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
 
     async def work() -> None:
@@ -179,7 +179,7 @@ def test_compaction_leaves_only_what_can_be_seen(tmp_path: Path) -> None:
     connection.close()
 
 
-async def test_space_is_given_back(tmp_path: Path) -> None:
+async def test_file_shrinks_after_deletion_and_compaction(tmp_path: Path) -> None:
     path, clock = tmp_path / "state.db", VirtualClock()
     config = SqliteConfig(compaction_interval_s=10)
 
@@ -207,13 +207,13 @@ async def test_the_write_ahead_log_is_bounded(tmp_path: Path) -> None:
         assert path.with_name("state.db-wal").stat().st_size < 34_000_000
 
 
-async def test_a_long_range_does_not_hold_the_loop(tmp_path: Path) -> None:
+async def test_long_range_does_not_block_the_event_loop(tmp_path: Path) -> None:
     async with SqliteBackend(path=tmp_path / "state.db", clock=VirtualClock()) as backend:
         await asyncio.gather(*(backend.put(f"/{i}", b"x" * 1000) for i in range(5000)))
         reading = asyncio.ensure_future(backend.range("/"))
-        turns = 0
+        iterations = 0
         while not reading.done():
             await asyncio.sleep(0)
-            turns += 1
+            iterations += 1
         assert len((await reading).entries) == 5000
-        assert turns > 10
+        assert iterations > 10

@@ -1,4 +1,4 @@
-"""A process that writes is killed again and again: every acknowledged write is there, and no revision goes back."""
+"""A process that writes is killed repeatedly: no acknowledged write is lost, and the revision never goes back."""
 
 import os
 import random
@@ -14,7 +14,7 @@ from tests.storage.crash_writer import pad
 ROUNDS = 50
 
 
-def test_kill_in_a_loop(tmp_path: Path, repository: Path) -> None:
+def test_acknowledged_writes_survive_repeated_kill_9(tmp_path: Path, repository: Path) -> None:
     path, chance = tmp_path / "state.db", random.Random(20)
     acknowledged: list[Acknowledged] = []
     revision = 1
@@ -22,26 +22,26 @@ def test_kill_in_a_loop(tmp_path: Path, repository: Path) -> None:
     with subprocess.Popen(command, cwd=repository, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdin is not None
         assert writer.stdout is not None
-        for turn in range(ROUNDS):
-            retry_policy = chance.choice([0, 1, chance.randrange(2, 40), chance.randrange(40, 400)])
-            print(path, turn, file=writer.stdin, flush=True)
-            acknowledged += _kill_after(writer.stdout, retry_policy)
+        for round_number in range(ROUNDS):
+            write_count = chance.choice([0, 1, chance.randrange(2, 40), chance.randrange(40, 400)])
+            print(path, round_number, file=writer.stdin, flush=True)
+            acknowledged += _kill_after(writer.stdout, write_count)
             revision = check_file(path, acknowledged, at_least=revision)
         writer.stdin.close()
     assert writer.returncode == 0
     assert len(acknowledged) > 500
 
 
-def _kill_after(output: IO[str], retry_policy: int) -> list[Acknowledged]:
-    """Kill the writer once it has told of so many writes; all that it told until it was dead."""
+def _kill_after(output: IO[str], write_count: int) -> list[Acknowledged]:
+    """Kill the writer after `write_count` acknowledged writes, and return all that it reported until its end."""
     pid = 0
     acknowledged: list[Acknowledged] = []
-    while not pid or len(acknowledged) < retry_policy:
-        first, *rest = output.readline().split()
+    while not pid or len(acknowledged) < write_count:
+        first, *fields = output.readline().split()
         if first == "pid":
-            pid = int(rest[0])
+            pid = int(fields[0])
         else:
-            acknowledged.append(_acknowledged(first, *rest))
+            acknowledged.append(_acknowledged(first, *fields))
     os.kill(pid, signal.SIGKILL)
     while (line := output.readline()) != "dead\n":
         acknowledged.append(_acknowledged(*line.split()))

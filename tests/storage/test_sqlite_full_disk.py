@@ -1,4 +1,4 @@
-"""No space left: clear errors, nothing acknowledged lost, and writing goes on when there is space again."""
+"""A full disk: clear errors, no acknowledged write is lost, and writes succeed when there is space again."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from tests.storage.faulty_disk import Disk, FaultyDriver
 
 
 class Client:
-    """Writes values of 3 KB, sixteen at once, and remembers what was acknowledged and what a watch was told."""
+    """Writes values of 3 KB, sixteen at a time, and records acknowledged writes and the events of a watch."""
 
     def __init__(self, backend: SqliteBackend) -> None:
         self.backend = backend
@@ -31,11 +31,11 @@ class Client:
         self.revisions += [event.revision for event in batch.events]
 
     async def write(self) -> list[BaseException]:
-        """One round; the errors."""
+        """Write sixteen values at a time, and return the errors."""
         outcomes = await asyncio.gather(*(self._put() for _ in range(16)), return_exceptions=True)
         return [outcome for outcome in outcomes if outcome is not None]
 
-    async def write_until_it_fails(self, rounds: int = 2000) -> list[BaseException]:
+    async def write_until_failure(self, rounds: int = 2000) -> list[BaseException]:
         for _ in range(rounds):
             if errors := await self.write():
                 return errors
@@ -60,30 +60,30 @@ async def _client(backend: SqliteBackend) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 6 MB."""
+    """Mount a file system of 6 MB."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small file system needs root")
     directory = tmp_path / "small"
     directory.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(directory)]
     if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("mounting is not allowed here")
+        pytest.skip("mounting is not allowed")
     yield directory
     subprocess.run(["umount", str(directory)], check=True)
 
 
-def test_a_file_system_runs_full(small_disk: Path) -> None:
+def test_writes_fail_on_a_full_file_system_and_resume_when_there_is_space(small_disk: Path) -> None:
     path, ballast = small_disk / "state.db", small_disk / "ballast"
     ballast.write_bytes(bytes(3 << 20))
 
     async def work() -> list[Acknowledged]:
         async with _client(SqliteBackend(path=path, clock=VirtualClock())) as client:
-            for error in await client.write_until_it_fails():
+            for error in await client.write_until_failure():
                 assert isinstance(error, Unavailable)
                 assert not error.may_have_happened
                 assert str(path) in str(error)
             assert len(client.acknowledged) > 100
-            assert await client.write(), "still full"
+            assert await client.write(), "the disk is still full"
             client.check()
             page = await client.backend.range("/")
             assert {entry.key: entry.value for entry in page.entries} == {
@@ -99,7 +99,7 @@ def test_a_file_system_runs_full(small_disk: Path) -> None:
 
 
 def _fill(directory: Path) -> None:
-    """Take what space there is."""
+    """Use up the free space of a file system."""
     with (directory / "filler").open("ab") as filler:
         for size in (1 << 16, 1 << 12, 1):
             while True:
@@ -116,7 +116,7 @@ async def test_objects_can_be_deleted_on_a_full_disk(small_disk: Path) -> None:
         for _ in range(10):
             assert not await client.write()
         _fill(small_disk)
-        errors = await client.write_until_it_fails()
+        errors = await client.write_until_failure()
         assert {str(error) for error in errors} == {f"{path}: no space left on device"}
         assert client.backend.write_failure == f"{path}: no space left on device"
         for ack in client.acknowledged:
@@ -125,12 +125,12 @@ async def test_objects_can_be_deleted_on_a_full_disk(small_disk: Path) -> None:
         assert await client.write(), "the disk is still full"
 
 
-async def test_what_was_deleted_on_a_full_disk_makes_room(small_disk: Path) -> None:
+async def test_deletions_on_a_full_disk_free_space_for_writes(small_disk: Path) -> None:
     path = small_disk / "state.db"
 
     clock = VirtualClock()
     async with _client(SqliteBackend(path=path, clock=clock)) as client:
-        await client.write_until_it_fails()
+        await client.write_until_failure()
         for ack in client.acknowledged:
             await client.backend.delete(ack.key)
         for _ in range(20):
@@ -164,7 +164,7 @@ def test_a_store_opens_on_a_full_disk(small_disk: Path, end: str) -> None:
     subprocess.run([sys.executable, "-c", _WRITER, str(path), end])
     _fill(small_disk)
 
-    async def look() -> None:
+    async def check() -> None:
         async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
             page = await backend.range("/")
             assert [entry.value for entry in page.entries] == [b"%d" % number * 1000 for number in range(160)]
@@ -173,8 +173,8 @@ def test_a_store_opens_on_a_full_disk(small_disk: Path, end: str) -> None:
             for entry in page.entries:
                 await backend.delete(entry.key)
 
-    asyncio.run(look())
-    asyncio.run(_has_only(path, "/other/"))
+    asyncio.run(check())
+    asyncio.run(_check_only_prefix(path, "/other/"))
 
 
 async def _put_many(backend: SqliteBackend) -> None:
@@ -182,7 +182,7 @@ async def _put_many(backend: SqliteBackend) -> None:
         await backend.put(f"/other/{number}", os.urandom(3000))
 
 
-async def _has_only(path: Path, prefix: str) -> None:
+async def _check_only_prefix(path: Path, prefix: str) -> None:
     async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
         page = await backend.range("/")
         assert all(entry.key.startswith(prefix) for entry in page.entries)
@@ -192,17 +192,17 @@ def remount_read_only(directory: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(directory)], check=True)
 
 
-async def test_a_read_only_directory_is_named_as_the_reason(small_disk: Path) -> None:
+async def test_read_only_file_system_raises_unavailable(small_disk: Path) -> None:
     remount_read_only(small_disk)
     with pytest.raises(Unavailable, match=r"state\.db: read-only file system"):
         await SqliteBackend(path=small_disk / "state.db", clock=VirtualClock()).__aenter__()
 
 
-def test_sqlite_reports_full(tmp_path: Path) -> None:
-    """The same with a disk that says so at one write out of many, wherever in a transaction that is."""
+def test_sqlite_full_error_fails_a_batch_as_a_whole(tmp_path: Path) -> None:
+    """The disk reports SQLITE_FULL at some writes, at any place of a transaction."""
     disk, writes = Disk(), 0
 
-    def full_now_and_then(operation: str, name: str) -> None:
+    def fail_some_writes(operation: str, name: str) -> None:
         nonlocal writes
         writes += operation == "write"
         if operation == "write" and writes % 97 == 0:
@@ -211,7 +211,7 @@ def test_sqlite_reports_full(tmp_path: Path) -> None:
     async def work() -> list[Acknowledged]:
         backend = SqliteBackend(path=tmp_path / "state.db", clock=VirtualClock(), driver=FaultyDriver(disk))
         async with _client(backend) as client:
-            disk.before_operation = full_now_and_then
+            disk.before_operation = fail_some_writes
             failed = 0
             for _ in range(40):
                 errors = await client.write()
@@ -228,11 +228,11 @@ def test_sqlite_reports_full(tmp_path: Path) -> None:
     check_file(tmp_path / "state.db", asyncio.run(work()))
 
 
-def test_io_errors(tmp_path: Path) -> None:
-    """Any other error of the disk: what is acknowledged stays, what is refused for certain is not there."""
+def test_acknowledged_writes_survive_io_errors(tmp_path: Path) -> None:
+    """Writes that were rejected for certain are not stored."""
     disk, operations = Disk(), 0
 
-    def fail_now_and_then(operation: str, name: str) -> None:
+    def fail_some_operations(operation: str, name: str) -> None:
         nonlocal operations
         operations += 1
         if operations % 89 == 0:
@@ -242,7 +242,7 @@ def test_io_errors(tmp_path: Path) -> None:
     async def work() -> list[Acknowledged]:
         backend = SqliteBackend(path=tmp_path / "state.db", clock=VirtualClock(), driver=FaultyDriver(disk))
         async with _client(backend) as client:
-            disk.before_operation = fail_now_and_then
+            disk.before_operation = fail_some_operations
             failures = [errors for _ in range(60) if (errors := await client.write())]
             disk.before_operation = lambda operation, name: None
             assert 0 < len(failures) < 60
@@ -254,11 +254,11 @@ def test_io_errors(tmp_path: Path) -> None:
     check_file(tmp_path / "state.db", asyncio.run(work()))
 
 
-async def test_a_store_that_is_too_large_takes_deletes(tmp_path: Path) -> None:
+async def test_store_above_max_bytes_accepts_only_deletes(tmp_path: Path) -> None:
     config = SqliteConfig(max_bytes=500_000)
     async with _client(SqliteBackend(path=tmp_path / "state.db", clock=VirtualClock(), config=config)) as client:
         backend = client.backend
-        for error in await client.write_until_it_fails():
+        for error in await client.write_until_failure():
             assert isinstance(error, Unavailable)
             assert "database space exceeded" in str(error)
             assert not error.may_have_happened

@@ -1,4 +1,4 @@
-"""The power fails at any moment; what was not synced is lost, kept or torn. Nothing acknowledged may be gone."""
+"""Power loss at any moment: unsynced writes are lost, kept or torn, but no acknowledged write may be lost."""
 
 import asyncio
 import random
@@ -15,24 +15,24 @@ from sampan.storage.sqlite import SqliteBackend, SqliteConfig
 from tests.storage.crash_check import Acknowledged, check_file
 from tests.storage.faulty_disk import Disk, FaultyDriver
 
-WRITERS, TURNS, MOMENTS = 6, 40, 60
+WRITERS, STEPS, SNAPSHOTS = 6, 40, 60
 
 
-class Moment(NamedTuple):
-    """What a power loss at some moment leaves on disk, and what had been acknowledged by then."""
+class Snapshot(NamedTuple):
+    """The files after a power loss at some moment, and the writes that had been acknowledged by then."""
 
     files: dict[str, bytes]
     acknowledged: list[Acknowledged]
 
 
-class Photographer:
-    """Says of random disk operations what the disk would be found like if the power failed just then."""
+class SnapshotRecorder:
+    """Takes snapshots of the disk as after a power loss, at random disk operations and at all syncs."""
 
     def __init__(self, disk: Disk, acknowledged: list[Acknowledged], seed: int) -> None:
         self._disk = disk
         self._acknowledged = acknowledged
         self._chance = random.Random(seed)
-        self.moments: list[Moment] = []
+        self.snapshots: list[Snapshot] = []
         self.pairs: set[tuple[str, str]] = set()
 
     def __call__(self, operation: str, name: str) -> None:
@@ -41,14 +41,14 @@ class Photographer:
             self.take()
 
     def take(self) -> None:
-        self.moments.append(Moment(self._disk.after_power_loss(self._chance), list(self._acknowledged)))
+        self.snapshots.append(Snapshot(self._disk.after_power_loss(self._chance), list(self._acknowledged)))
 
-    def sample(self, count: int) -> list[Moment]:
-        return self._chance.sample(self.moments, min(count, len(self.moments)))
+    def sample(self, count: int) -> list[Snapshot]:
+        return self._chance.sample(self.snapshots, min(count, len(self.snapshots)))
 
 
 async def _work(path: Path, disk: Disk, acknowledged: list[Acknowledged]) -> None:
-    """Writers, and now and then the passing of so much time that history is compacted and the log checkpointed."""
+    """Write concurrently, and advance the clock so that history is compacted and the log is checkpointed."""
     clock = VirtualClock()
     config = SqliteConfig(compaction_interval_s=60)
     async with SqliteBackend(path=path, clock=clock, config=config, driver=FaultyDriver(disk)) as backend:
@@ -57,13 +57,13 @@ async def _work(path: Path, disk: Disk, acknowledged: list[Acknowledged]) -> Non
         async def write(writer: int) -> None:
             chance = random.Random(writer)
             key = f"/registry/pods/{writer}"
-            for turn in range(TURNS):
-                value = None if turn % 9 == 8 else chance.randbytes(chance.choice([10, 1000, 3500, 20_000]))
+            for step in range(STEPS):
+                value = None if step % 9 == 8 else chance.randbytes(chance.choice([10, 1000, 3500, 20_000]))
                 revision = await (backend.delete(key) if value is None else backend.put(key, value))
                 acknowledged.append(Acknowledged(revision, key, value))
 
         async def age() -> None:
-            for _ in range(TURNS // 8):
+            for _ in range(STEPS // 8):
                 for _ in range(8):
                     await backend.put("/registry/tick", b"x")
                 await clock.advance(61)
@@ -72,43 +72,43 @@ async def _work(path: Path, disk: Disk, acknowledged: list[Acknowledged]) -> Non
         await clock.advance(61)
 
 
-def _photograph(tmp_path: Path, disk: Disk, seed: int) -> Photographer:
+def _record(tmp_path: Path, disk: Disk, seed: int) -> SnapshotRecorder:
     acknowledged: list[Acknowledged] = []
-    photographer = Photographer(disk, acknowledged, seed)
-    disk.before_operation = photographer
+    recorder = SnapshotRecorder(disk, acknowledged, seed)
+    disk.before_operation = recorder
     asyncio.run(_work(tmp_path / "work" / "state.db", disk, acknowledged))
-    return photographer
+    return recorder
 
 
-def _develop(moment: Moment, directory: Path) -> Path:
+def _restore(snapshot: Snapshot, directory: Path) -> Path:
     directory.mkdir()
-    for name, contents in moment.files.items():
+    for name, contents in snapshot.files.items():
         (directory / name).write_bytes(contents)
     return directory / "state.db"
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int) -> None:
-    photographer = _photograph(tmp_path, Disk(), seed)
-    assert ("write", "state.db") in photographer.pairs, "there was no checkpoint"
-    for i, moment in enumerate(photographer.sample(MOMENTS)):
-        check_file(_develop(moment, tmp_path / str(i)), moment.acknowledged)
+def test_acknowledged_writes_survive_power_loss(tmp_path: Path, seed: int) -> None:
+    recorder = _record(tmp_path, Disk(), seed)
+    assert ("write", "state.db") in recorder.pairs, "there was no checkpoint"
+    for i, snapshot in enumerate(recorder.sample(SNAPSHOTS)):
+        check_file(_restore(snapshot, tmp_path / str(i)), snapshot.acknowledged)
 
 
-def test_a_disk_that_lies_is_found_out(tmp_path: Path) -> None:
-    """Else the test above would prove nothing."""
-    photographer = _photograph(tmp_path, Disk(is_syncing=False), 0)
+def test_check_detects_a_disk_that_ignores_syncs(tmp_path: Path) -> None:
+    """The test above proves something only if the check can fail."""
+    recorder = _record(tmp_path, Disk(is_syncing=False), 0)
     lost = 0
-    for i, moment in enumerate(photographer.sample(10)):
+    for i, snapshot in enumerate(recorder.sample(10)):
         try:
-            check_file(_develop(moment, tmp_path / str(i)), moment.acknowledged)
+            check_file(_restore(snapshot, tmp_path / str(i)), snapshot.acknowledged)
         except Exception:
             lost += 1
     assert lost > 5
 
 
 class FailingSync:
-    """Fails the next syncs of the write-ahead log, as many as it is told."""
+    """Fails the next `left` syncs of the write-ahead log."""
 
     def __init__(self) -> None:
         self.left = 0
@@ -120,16 +120,18 @@ class FailingSync:
 
 
 @pytest.mark.parametrize(("failures", "may_have_happened"), [(1, False), (2, True)])
-def test_a_commit_whose_sync_fails(tmp_path: Path, failures: int, may_have_happened: bool) -> None:
-    """The data are written, only the sync failed: after a crash they could come back. One more transaction settles it;
-    if that fails as well, the writer is told that nobody knows. Either way the store goes on and agrees with itself."""
+def test_commit_with_failed_sync_is_undone_or_reported_as_uncertain(
+    tmp_path: Path, failures: int, may_have_happened: bool
+) -> None:
+    """Only the sync failed, so the data could reappear after a crash. Another transaction undoes them; if its sync
+    fails too, the error says that the write may have happened. In both cases the store stays usable and consistent."""
     disk, failing = Disk(), FailingSync()
     disk.before_operation = failing
     acknowledged: list[Acknowledged] = []
-    moments: list[Moment] = []
+    snapshots: list[Snapshot] = []
 
-    def look() -> None:
-        moments.extend(Moment(disk.after_power_loss(random.Random(i)), list(acknowledged)) for i in range(10))
+    def take_snapshots() -> None:
+        snapshots.extend(Snapshot(disk.after_power_loss(random.Random(i)), list(acknowledged)) for i in range(10))
 
     async def work() -> None:
         path, clock = tmp_path / "work" / "state.db", VirtualClock()
@@ -142,7 +144,7 @@ def test_a_commit_whose_sync_fails(tmp_path: Path, failures: int, may_have_happe
             with pytest.raises(Unavailable) as caught:
                 await backend.put("/a", b"2")
             assert caught.value.may_have_happened is may_have_happened
-            look()
+            take_snapshots()
             assert await backend.current_revision() == before
             assert (await backend.get("/a"))[0] is not None
             after = await backend.put("/b", b"3", expected=0)
@@ -151,17 +153,19 @@ def test_a_commit_whose_sync_fails(tmp_path: Path, failures: int, may_have_happe
             entry, _ = await backend.get("/a")
             assert entry is not None
             assert (entry.value, entry.revision) == (b"1", before)
-            look()
+            take_snapshots()
 
     asyncio.run(work())
-    for i, moment in enumerate(moments):
-        path = _develop(moment, tmp_path / str(i))
-        revision = check_file(path, moment.acknowledged)
+    for i, snapshot in enumerate(snapshots):
+        path = _restore(snapshot, tmp_path / str(i))
+        revision = check_file(path, snapshot.acknowledged)
         if not may_have_happened:
-            assert revision == moment.acknowledged[-1].revision, "a write that was refused for certain came back"
+            assert revision == snapshot.acknowledged[-1].revision, (
+                "a write that was rejected for certain has reappeared"
+            )
 
 
-def test_closing_after_a_failure_is_clean(tmp_path: Path) -> None:
+def test_close_after_failed_syncs_leaves_a_consistent_file(tmp_path: Path) -> None:
     disk, failing = Disk(), FailingSync()
     disk.before_operation = failing
 

@@ -1,4 +1,4 @@
-"""Formats: a new file, an older one, a newer one, and files of others, which are refused and left as they are."""
+"""File formats: new, older and newer files, and foreign files, which are rejected and unchanged."""
 
 import asyncio
 import sqlite3
@@ -35,7 +35,7 @@ def _store(path: Path) -> None:
     asyncio.run(work())
 
 
-def test_a_new_file_says_what_it_is(tmp_path: Path) -> None:
+def test_new_file_has_application_id_and_format_version(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     _store(path)
     with _raw(path) as connection:
@@ -57,7 +57,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 
 def _make_other_database(path: Path) -> None:
     with _raw(path) as connection:
-        connection.execute("CREATE TABLE mine (a)")
+        connection.execute("CREATE TABLE other (a)")
 
 
 def _make_other_application(path: Path) -> None:
@@ -70,24 +70,24 @@ def _make_text(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_make_other_database, _make_other_application, _make_text])
-def test_files_of_others_are_refused_and_left_alone(tmp_path: Path, make: object) -> None:
+def test_foreign_files_are_rejected_and_unchanged(tmp_path: Path, make: object) -> None:
     path = tmp_path / "state.db"
     make(path)  # type: ignore[operator]
     before = path.read_bytes()
     with pytest.raises(FormatError, match=f"{path} is not a Sampan store"):
         _store(path)
     assert path.read_bytes() == before
-    _is_free_again(path)
+    _check_unlocked(path)
 
 
-def _is_free_again(path: Path) -> None:
-    """The failed attempt let go of the lock."""
+def _check_unlocked(path: Path) -> None:
+    """Check that the failed attempt has released the lock."""
     path.unlink()
     _store(path)
 
 
 def _format_next(connection: SqliteConnection) -> None:
-    """A made-up next format: keys without their leading slash, and a new table."""
+    """Migrate to a fictitious format: keys without their leading slash, and a new table."""
     connection.execute("CREATE TABLE extra (a)")
     connection.execute("UPDATE live SET key = substr(key, 2)")
     connection.execute("UPDATE revisions SET key = substr(key, 2)")
@@ -97,7 +97,7 @@ def _format_after(connection: SqliteConnection) -> None:
     connection.execute("INSERT INTO extra VALUES (42)")
 
 
-def test_an_older_format_is_brought_up_step_by_step(tmp_path: Path) -> None:
+def test_older_format_is_migrated_step_by_step(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     _store(path)
     connection = open_for_writing(StandardDriver(), path)
@@ -110,7 +110,7 @@ def test_an_older_format_is_brought_up_step_by_step(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
+def test_failed_migration_step_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     _store(path)
 
@@ -126,7 +126,7 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
     _store(path)
 
 
-def test_a_crash_before_the_first_transaction_is_an_empty_store(tmp_path: Path) -> None:
+def test_file_without_tables_is_opened_as_an_empty_store(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with _raw(path) as connection:
         connection.execute("PRAGMA journal_mode = WAL")

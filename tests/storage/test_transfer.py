@@ -1,4 +1,4 @@
-"""All objects of a store arrive in another one."""
+"""Copying all objects of a store to another store."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The hub: routes that stay right as watches come and go, and slow readers that go back to the log."""
+"""The watch hub: routes of events to watches, and slow watches that read from the log."""
 
 from contextlib import AsyncExitStack
 
@@ -32,7 +32,7 @@ def _publish_all(hub: WatchHub) -> None:
 
 
 async def test_events_reach_the_watches_of_their_prefixes() -> None:
-    """Also just after a watch was opened or left, when routes have to be found anew."""
+    """Routes are computed again when a watch is opened or closed."""
 
     hub = WatchHub(revision=1, read_log=_no_log)
     received = {prefix: RecordedKeys() for prefix in PREFIXES}
@@ -47,7 +47,7 @@ async def test_events_reach_the_watches_of_their_prefixes() -> None:
     assert not any(watch.keys for watch in received.values())
 
 
-async def test_a_reader_that_is_far_behind_goes_back_to_the_log() -> None:
+async def test_slow_watch_reads_missed_events_from_the_log() -> None:
     async with MemoryBackend(clock=VirtualClock()) as backend, backend.watch("/", after=1) as watch:
         for i in range(QUEUED_EVENTS + 500):
             await backend.put(f"/{i % 50}", b"x")
@@ -58,7 +58,7 @@ async def test_a_reader_that_is_far_behind_goes_back_to_the_log() -> None:
         assert revisions == list(range(2, QUEUED_EVENTS + 502))
 
 
-async def test_a_reader_behind_the_compaction_gets_an_error() -> None:
+async def test_slow_watch_behind_the_compaction_raises_compacted() -> None:
     async with MemoryBackend(clock=VirtualClock()) as backend, backend.watch("/", after=1) as watch:
         for _ in range(40):
             await backend.put("/a", bytes(QUEUED_BYTES // 30))

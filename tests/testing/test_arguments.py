@@ -1,4 +1,4 @@
-"""Mistakes with `Cluster(…)`: one line that names the argument, when the cluster is made."""
+"""Invalid arguments of `Cluster(…)` raise an error that names the argument in one line."""
 
 import asyncio
 from pathlib import Path
@@ -59,7 +59,7 @@ from sampan.testing.cluster import _simplified
     ],
     ids=str,
 )
-def test_wrong_arguments_are_reported_at_once(
+def test_invalid_arguments_are_rejected_by_the_constructor(
     options: dict[str, Any], kind: type[Exception], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -70,34 +70,34 @@ def test_wrong_arguments_are_reported_at_once(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_stage_file_with_a_mistake_raises_its_own_error(tmp_path: Path) -> None:
+def test_invalid_stage_file_raises_stage_error(tmp_path: Path) -> None:
     stages = tmp_path / "stages.yaml"
     stages.write_text("stages:\n- redy: 3s\n")
     with pytest.raises(StageError, match="redy"):
         Cluster(nodes=1, hollow_stages=stages)
 
 
-def test_a_runtime_that_the_machine_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sampan.runtimes.choice.detect", _nothing)
+def test_unavailable_runtime_raises_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sampan.runtimes.choice.detect", _detect_no_runtime)
     with pytest.raises(NoRuntime, match="docker: no socket of the Docker Engine"), Cluster(nodes=1, runtime="docker"):
         pass
 
 
-async def _nothing(*names: Any, **more: Any) -> Any:
+async def _detect_no_runtime(*names: Any, **options: Any) -> Any:
     from sampan.runtimes.choice import DetectedRuntimes
 
     return DetectedRuntimes(errors={"docker": "no socket of the Docker Engine"})
 
 
-def test_a_store_that_cannot_be_opened_raises_its_own_error(tmp_path: Path) -> None:
+def test_store_error_is_not_wrapped_in_an_exception_group(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
-    file.write_text("no database, and long enough to be looked at" * 100)
+    file.write_text("no database, and long enough to be read" * 100)
     with pytest.raises(Exception, match="is not a Sampan store") as raised, Cluster(store=file):
         pass
     assert not isinstance(raised.value, ExceptionGroup)
 
 
-def test_work_before_the_cluster_runs() -> None:
+def test_run_before_start_raises_runtime_error() -> None:
     async def work() -> None: ...
 
     for work_item in (None, work()):
@@ -105,17 +105,17 @@ def test_work_before_the_cluster_runs() -> None:
             Cluster().run(work_item)  # type: ignore[arg-type]
 
 
-def test_work_that_is_no_coroutine() -> None:
+def test_run_rejects_a_value_that_is_no_coroutine() -> None:
     with Cluster(components=("apiserver",)) as cluster, pytest.raises(TypeError, match="must be a coroutine, not None"):
         cluster.run(None)  # type: ignore[arg-type]
 
 
-def test_one_error_in_groups_of_groups_is_itself() -> None:
+def test_single_error_in_nested_groups_is_unwrapped() -> None:
     error = StageError("x")
     assert _simplified(ExceptionGroup("", [ExceptionGroup("", [error])])) is error
 
 
-def test_several_errors_are_listed_in_one() -> None:
+def test_several_errors_are_listed_in_one_message() -> None:
     simplified = _simplified(
         ExceptionGroup("", [StageError("x"), ExceptionGroup("", [KeyError("y"), StageError("x")])])
     )
@@ -123,6 +123,6 @@ def test_several_errors_are_listed_in_one() -> None:
     assert str(simplified) == "the cluster has failed with 3 errors: StageError: x; KeyError: 'y'"
 
 
-def test_the_end_of_a_test_is_not_hidden() -> None:
+def test_exception_group_with_cancellation_is_kept() -> None:
     group = BaseExceptionGroup("", [asyncio.CancelledError(), StageError("x")])
     assert _simplified(group) is group

@@ -1,4 +1,4 @@
-"""Objects from builders are taken by the server as they are."""
+"""Objects from builders are valid: the API server accepts them unchanged."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,14 +20,16 @@ NAMESPACED: list[Callable[[str], Any]] = [
 
 
 @pytest.mark.parametrize("build", NAMESPACED, ids=lambda build: build.__name__)
-def test_is_accepted(sampan_cluster: Cluster, sampan_namespace: str, build: Callable[[str], Any]) -> None:
+def test_namespaced_object_is_accepted(
+    sampan_cluster: Cluster, sampan_namespace: str, build: Callable[[str], Any]
+) -> None:
     built = build("mine")
     created = sampan_cluster.run(sampan_cluster.client.of(type(built)).create(built, sampan_namespace))
     assert created.metadata.uid
 
 
 @pytest.mark.parametrize("build", [builders.namespace, builders.node], ids=["namespace", "node"])
-def test_is_accepted_outside_of_namespaces(
+def test_cluster_scoped_object_is_accepted(
     sampan_cluster: Cluster, sampan_namespace: str, build: Callable[[str], Object]
 ) -> None:
     built = build(f"{sampan_namespace}-more")
@@ -36,7 +38,7 @@ def test_is_accepted_outside_of_namespaces(
     sampan_cluster.run(client.delete(f"{sampan_namespace}-more"))
 
 
-def test_given_fields_are_in_the_object() -> None:
+def test_arguments_set_the_fields_of_the_object() -> None:
     pod = builders.pod("web", image="nginx", node="n1", namespace="ns", labels={"app": "web"})
     assert (pod.metadata.name, pod.metadata.namespace, pod.metadata.labels) == ("web", "ns", {"app": "web"})
     assert [container.image for container in pod.spec.containers or ()] == ["nginx"]
@@ -46,14 +48,14 @@ def test_given_fields_are_in_the_object() -> None:
     assert builders.deployment("web", replicas=3).spec.replicas == 3
 
 
-def test_each_is_fresh() -> None:
+def test_objects_do_not_share_labels() -> None:
     labels = {"app": "web"}
     first, other = builders.pod("a", labels=labels), builders.pod("b", labels=labels)
     first.metadata.labels["more"] = "x"
     assert other.metadata.labels == labels == {"app": "web"}
 
 
-def test_a_manifest_is_a_plain_value() -> None:
+def test_manifest_contains_only_plain_values() -> None:
     value = builders.manifest(builders.secret("password", {"a": b"\xff"}, labels={"x": "y"}))
     assert value["kind"] == "Secret"
     assert value["data"] == {"a": "/w=="}

@@ -1,4 +1,4 @@
-"""Clusters in tests: what they offer, how they end, what they leave behind."""
+"""Test clusters: access, namespaces, stores and clocks, and their shutdown."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ def is_listening(url: str) -> bool:
 
 
 def fetch(url: str, cluster: Cluster) -> str:
-    """As an HTTP client that trusts the cluster's CA and has the administrator's certificate."""
+    """Fetch a URL with the cluster's CA and the client certificate of the administrator."""
     context = ssl.create_default_context(cafile=cluster.ca)
     context.load_cert_chain(*cluster.client_certificate)
     with urllib.request.urlopen(url, context=context, timeout=60) as response:
@@ -43,14 +43,14 @@ def fetch(url: str, cluster: Cluster) -> str:
     return text
 
 
-def test_pods_can_be_made_at_once() -> None:
+def test_pod_can_be_created_right_after_start() -> None:
     with Cluster() as cluster:
         created = cluster.run(cluster.client.of(Pod).create(pod("first"), "default"))
     assert created.spec.serviceAccountName == "default"
 
 
-def test_a_second_cluster_starts_in_no_time() -> None:
-    """Keys are made once. Processor time counts; benchmarks/start_bench.py has the real figure."""
+def test_second_cluster_starts_within_2_s_of_cpu_time() -> None:
+    """Keys are generated once per process. Wall time is measured by benchmarks/start_bench.py."""
     with Cluster():
         began = time.process_time()
         with Cluster() as second:
@@ -59,13 +59,13 @@ def test_a_second_cluster_starts_in_no_time() -> None:
     assert took_s < 2
 
 
-def test_over_https() -> None:
+def test_api_is_served_over_https() -> None:
     with Cluster() as cluster:
         assert fetch(f"{cluster.url}/readyz", cluster) == "ok"
         assert '"kind":"NamespaceList"' in fetch(f"{cluster.url}/api/v1/namespaces", cluster)
 
 
-def test_plain_http_only_if_asked_for() -> None:
+def test_plain_http_requires_insecure() -> None:
     with (
         Cluster(insecure=True) as cluster,
         urllib.request.urlopen(f"{cluster.insecure_url}/api/v1/pods", timeout=60) as response,
@@ -75,7 +75,7 @@ def test_plain_http_only_if_asked_for() -> None:
         _ = cluster.insecure_url
 
 
-def test_strangers_are_refused() -> None:
+def test_anonymous_request_for_secrets_gets_403() -> None:
     with Cluster() as cluster:
         context = ssl.create_default_context(cafile=cluster.ca)
         with pytest.raises(urllib.error.HTTPError) as refused:
@@ -93,7 +93,7 @@ def test_two_clusters_share_nothing_but_the_ca() -> None:
         assert first.ca.read_bytes() == other.ca.read_bytes()
 
 
-def test_many_threads_may_use_it() -> None:
+def test_cluster_can_be_used_from_several_threads() -> None:
     with Cluster() as cluster, ThreadPoolExecutor(8) as threads:
 
         def make(number: int) -> str:
@@ -103,7 +103,7 @@ def test_many_threads_may_use_it() -> None:
         assert sorted(threads.map(make, range(40))) == sorted(f"map-{number}" for number in range(40))
 
 
-def test_clusters_started_by_many_threads() -> None:
+def test_clusters_can_be_started_in_several_threads() -> None:
     def use(_: int) -> str:
         with Cluster() as cluster:
             return fetch(f"{cluster.url}/readyz", cluster)
@@ -112,8 +112,8 @@ def test_clusters_started_by_many_threads() -> None:
         assert list(threads.map(use, range(4))) == ["ok"] * 4
 
 
-class TestTheEnd:
-    def test_nothing_is_left(self) -> None:
+class TestShutdown:
+    def test_no_port_directory_or_thread_is_left(self) -> None:
         threads = set(threading.enumerate())
         with Cluster() as cluster:
             url, directory = cluster.url, cluster.kubeconfig.parent
@@ -125,14 +125,14 @@ class TestTheEnd:
         with pytest.raises(RuntimeError, match="not running"):
             _ = cluster.url
 
-    def test_nor_after_an_exception(self) -> None:
-        with pytest.raises(KeyError, match="oops"), Cluster() as cluster:  # noqa: PT012 - both are the point
+    def test_no_port_or_directory_is_left_after_an_exception(self) -> None:
+        with pytest.raises(KeyError, match="oops"), Cluster() as cluster:  # noqa: PT012 - url is needed
             url, directory = cluster.url, cluster.kubeconfig.parent
             raise KeyError("oops")
         assert not is_listening(url)
         assert not directory.exists()
 
-    def test_nor_after_a_failed_start(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_directory_is_left_after_a_failed_start(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         file = tmp_path / "state.db"
         file.write_bytes(b"no database" * 1000)
@@ -140,11 +140,11 @@ class TestTheEnd:
             pass
         assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("state.db")] == []
 
-    def test_an_open_watch_does_not_delay_it(self) -> None:
-        """Less than the five seconds that a request is given; on a busy machine one time of several will do."""
-        assert any(self._end_with_a_watch_s() < 3 for _ in range(5))
+    def test_open_watch_does_not_delay_shutdown(self) -> None:
+        """Requests get five seconds to finish. On a busy machine one quick shutdown of several is enough."""
+        assert any(self._shutdown_with_a_watch_s() < 3 for _ in range(5))
 
-    def _end_with_a_watch_s(self) -> float:
+    def _shutdown_with_a_watch_s(self) -> float:
         with Cluster(insecure=True) as cluster:
             watch = urllib.request.urlopen(f"{cluster.insecure_url}/api/v1/namespaces?watch=true", timeout=60)
             assert watch.readline()
@@ -153,7 +153,7 @@ class TestTheEnd:
         watch.close()
         return took_s
 
-    def test_kill_9_leaves_nothing(self, tmp_path: Path) -> None:
+    def test_no_port_or_directory_is_left_after_sigkill(self, tmp_path: Path) -> None:
         code = (
             "from sampan.testing import Cluster\n"
             "with Cluster() as cluster:\n"
@@ -182,7 +182,7 @@ class TestTheEnd:
             pass
 
 
-class TestInTheCallersLoop:
+class TestCallerEventLoop:
     def test_coroutines_are_awaited(self) -> None:
         async def use() -> str:
             async with Cluster() as cluster, cluster.async_namespace() as namespace:
@@ -191,7 +191,7 @@ class TestInTheCallersLoop:
 
         assert asyncio.run(use()) == "first"
 
-    def test_run_says_what_to_do_instead(self) -> None:
+    def test_run_is_rejected_in_the_event_loop_of_the_caller(self) -> None:
         async def use() -> None:
             async with Cluster() as cluster:
                 cluster.run(cluster.client.of(Pod).get("any", "default"))
@@ -199,7 +199,7 @@ class TestInTheCallersLoop:
         with pytest.raises(RuntimeError, match="await it instead"):
             asyncio.run(use())
 
-    def test_nothing_is_left(self) -> None:
+    def test_no_port_or_directory_is_left(self) -> None:
         async def use() -> tuple[str, Path]:
             async with Cluster() as cluster:
                 return cluster.url, cluster.kubeconfig
@@ -220,7 +220,7 @@ def test_run_from_the_clusters_own_loop_is_refused() -> None:
 
 
 class TestNamespaces:
-    def test_each_is_fresh_and_ready_for_pods(self, sampan_cluster: Cluster) -> None:
+    def test_namespaces_are_unique_and_ready_for_pods(self, sampan_cluster: Cluster) -> None:
         client = sampan_cluster.client
         with sampan_cluster.namespace("mine") as first, sampan_cluster.namespace("mine") as other:
             assert first != other
@@ -228,7 +228,7 @@ class TestNamespaces:
             for name in (first, other):
                 sampan_cluster.run(client.of(Pod).create(pod("same"), name))
 
-    def test_it_goes_away(self, sampan_cluster: Cluster) -> None:
+    def test_namespace_is_deleted_after_its_block(self, sampan_cluster: Cluster) -> None:
         client = sampan_cluster.client
         with sampan_cluster.namespace() as name:
             sampan_cluster.run(client.of(ConfigMap).create(config_map("inside"), name))
@@ -237,8 +237,8 @@ class TestNamespaces:
         with pytest.raises(errors.NotFound):
             sampan_cluster.run(client.of(Namespace).get(name))
 
-    def test_isolation_costs_next_to_nothing(self) -> None:
-        """At most 50 ms of processor time between two tests, with what the first one left being removed meanwhile."""
+    def test_namespace_takes_at_most_50_ms_of_cpu_time(self) -> None:
+        """The objects of the previous namespace are being deleted at the same time."""
         with Cluster() as cluster:
             cluster.warm_up()
             took_s = []
@@ -249,19 +249,19 @@ class TestNamespaces:
                     cluster.run(cluster.client.of(ConfigMap).create(config_map("left"), name))
         assert sorted(took_s)[5] < 0.05
 
-    def test_a_kubeconfig_of_its_own(self, sampan_cluster: Cluster) -> None:
+    def test_kubeconfig_selects_the_namespace(self, sampan_cluster: Cluster) -> None:
         with sampan_cluster.namespace() as name:
             path = sampan_cluster.kubeconfig_for(name)
             assert yaml.safe_load(path.read_text())["contexts"][0]["context"]["namespace"] == name
             assert path.stat().st_mode & 0o777 == 0o600
 
-    def test_without_controllers_nobody_waits_for_accounts(self) -> None:
+    def test_service_accounts_are_not_awaited_without_controllers(self) -> None:
         with Cluster(controllers=()) as cluster, cluster.namespace() as name:
             accounts = cluster.run(cluster.client.of(ServiceAccount).list(Selection(namespace=name)))
         assert accounts.items == []
 
 
-def test_versions_that_are_off_can_be_switched_on() -> None:
+def test_runtime_config_enables_an_alpha_api_version() -> None:
     path = "/apis/coordination.k8s.io/v1alpha2"
     with Cluster(insecure=True) as cluster, pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(cluster.insecure_url + path, timeout=60)
@@ -275,7 +275,7 @@ def test_versions_that_are_off_can_be_switched_on() -> None:
 
 
 class TestStores:
-    def test_a_file_is_found_again(self, tmp_path: Path) -> None:
+    def test_objects_persist_in_a_store_file(self, tmp_path: Path) -> None:
         file = tmp_path / "state.db"
         with Cluster(store=file) as cluster:
             cluster.run(cluster.client.of(ConfigMap).create(config_map("kept", {"a": "b"}), "default"))
@@ -283,20 +283,20 @@ class TestStores:
             kept = cluster.run(cluster.client.of(ConfigMap).get("kept", "default"))
         assert kept.data == {"a": "b"}
 
-    def test_sqlite_without_a_path_goes_away(self) -> None:
+    def test_sqlite_store_without_a_path_is_deleted(self) -> None:
         with Cluster(store="sqlite") as cluster:
             directory = cluster.kubeconfig.parent
             cluster.run(cluster.client.of(ConfigMap).create(config_map("kept"), "default"))
             assert (directory / "state.db").exists()
         assert not directory.exists()
 
-    @pytest.mark.skipif(find("etcd") is None, reason="there is no etcd here")
-    def test_two_clusters_on_one_etcd(self, tmp_path: Path) -> None:
+    @pytest.mark.skipif(find("etcd") is None, reason="etcd is not installed")
+    def test_two_clusters_on_one_etcd_see_the_same_objects(self, tmp_path: Path) -> None:
         with one_member(tmp_path) as member:
             store = member.client_url
             with Cluster(store=store) as first, Cluster(store=store) as other:
 
-                async def see() -> str:
+                async def watch_for_the_map() -> str:
                     chosen = Selection(namespace="default", fields="metadata.name=seen")
                     async with other.client.of(ConfigMap).watch(chosen, initial_events=True) as events:
                         async for batch in events:
@@ -306,12 +306,12 @@ class TestStores:
                     return ""
 
                 with ThreadPoolExecutor(1) as threads:
-                    observation = threads.submit(other.run, see())
+                    observation = threads.submit(other.run, watch_for_the_map())
                     first.run(first.client.of(ConfigMap).create(config_map("seen"), "default"))
                     assert observation.result() == "seen"
 
 
-def test_object_time_passes_when_the_clock_is_advanced() -> None:
+def test_events_expire_when_the_virtual_clock_is_advanced() -> None:
     clock = VirtualClock()
     with Cluster(clock=clock) as cluster:
         client = cluster.client
@@ -326,8 +326,8 @@ def test_object_time_passes_when_the_clock_is_advanced() -> None:
             cluster.run(client.of(Event).get("old", "default"))
 
 
-def test_the_clock_waits_for_controllers() -> None:
-    """What a step sets off is finished before time goes on: the namespace is gone when `advance` returns."""
+def test_advance_waits_for_controllers() -> None:
+    """Work that a step triggers is finished before time advances further: the namespace is gone afterwards."""
     clock = VirtualClock()
     with Cluster(clock=clock) as cluster:
         with cluster.namespace() as name:
@@ -337,8 +337,7 @@ def test_the_clock_waits_for_controllers() -> None:
             cluster.run(cluster.client.of(Namespace).get(name))
 
 
-def test_hollow_nodes() -> None:
-    """They are ready when the block begins; a pod on one runs."""
+def test_hollow_nodes_are_ready_and_run_pods() -> None:
     clock = VirtualClock()
     with Cluster(nodes=3, clock=clock) as cluster:
         page = cluster.run(cluster.client.of(Node).list())

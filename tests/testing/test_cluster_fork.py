@@ -40,7 +40,7 @@ def test_the_start_of_a_fork_writes_nothing() -> None:
             assert fork.run(fork.assembly.backend.current_revision()) == revision
 
 
-def test_both_are_independent(original: Cluster) -> None:
+def test_changes_in_a_fork_and_its_original_are_independent(original: Cluster) -> None:
     with original.fork() as fork, original.fork() as other:
         fork.delete("deployment/web")
         fork.advance(minutes=2)
@@ -60,7 +60,7 @@ def test_controllers_and_nodes_work_in_a_fork(original: Cluster) -> None:
         assert {pod["status"]["phase"] for pod in fork.list("pods")} == {"Running"}
 
 
-def test_time_is_copied_and_then_independent(original: Cluster) -> None:
+def test_virtual_time_is_copied_and_then_independent(original: Cluster) -> None:
     with original.fork() as fork:
         before = original.clock.now()
         assert fork.clock.now() == before
@@ -86,7 +86,7 @@ def test_objects_expire_in_the_fork_at_the_same_time() -> None:
     asyncio.run(use())
 
 
-def test_a_watch_continues_at_a_version_of_the_original(original: Cluster) -> None:
+def test_watch_continues_at_a_resource_version_of_the_original(original: Cluster) -> None:
     client = original.client.of(ConfigMap)
     version = original.run(client.list(Selection(namespace="default"))).resource_version
     original.apply(config_map("after-the-version"))
@@ -102,7 +102,7 @@ def test_a_watch_continues_at_a_version_of_the_original(original: Cluster) -> No
         assert fork.run(first_name(fork)) == "after-the-version"
 
 
-def test_a_fork_of_a_fork(original: Cluster) -> None:
+def test_fork_can_be_forked(original: Cluster) -> None:
     with original.fork() as fork:
         fork.apply(config_map("in-the-fork"))
         with fork.fork() as second:
@@ -120,8 +120,8 @@ def test_a_fork_outlives_its_original() -> None:
         assert fork.kubeconfig.exists()
 
 
-def test_forks_take_little_time(original: Cluster) -> None:
-    """Processor time counts, because the machine may be busy; the fastest of several is about 40 ms."""
+def test_fork_takes_less_than_250_ms_of_cpu_time(original: Cluster) -> None:
+    """CPU time is measured because the machine may be busy. The fastest of several forks takes about 40 ms."""
     took_s = []
     for _ in range(5):
         began = time.process_time()
@@ -135,7 +135,7 @@ def test_only_a_store_in_memory_can_be_forked() -> None:
         cluster.fork()
 
 
-def test_a_clock_of_the_test_is_not_shared() -> None:
+def test_fork_has_its_own_clock() -> None:
     clock = VirtualClock()
     with Cluster(level="api", clock=clock) as cluster, cluster.fork() as fork:
         assert fork.clock is not clock

@@ -1,4 +1,4 @@
-"""An operator written with kopf in the process of the test, with a cluster that fails now and then."""
+"""An operator written with kopf runs in the process of the test, against a cluster with injected errors."""
 
 import asyncio
 import threading
@@ -66,8 +66,8 @@ def running_operator(namespace: str) -> Iterator[None]:
         thread.join(60)
 
 
-@pytest.mark.filterwarnings("ignore")  # those of kopf and its client library are not ours
-def test_an_operator_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.filterwarnings("ignore")  # warnings of kopf and its client library
+def test_operator_retries_after_injected_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with Cluster(level="api") as original:
         original.apply(DEFINITION)
         with original.fork() as cluster, cluster.namespace() as namespace:

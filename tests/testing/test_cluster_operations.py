@@ -1,4 +1,4 @@
-"""What tests do with clusters: objects, waits, explanations, dumps, time."""
+"""Operations of test clusters: objects, waits, explanations, dumps, virtual time."""
 
 import asyncio
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 
 
 class TestObjects:
-    def test_a_definition_and_its_objects_in_one_manifest(self, cluster: Cluster, namespace: str) -> None:
+    def test_manifest_may_contain_a_crd_and_its_objects(self, cluster: Cluster, namespace: str) -> None:
         definition, widget = cluster.apply(DEFINITION, namespace=namespace)
         assert definition["status"]["acceptedNames"]["kind"] == "Widget"
         assert widget["metadata"]["namespace"] == namespace
@@ -61,16 +61,16 @@ class TestObjects:
         )
         assert stored["metadata"]["name"].startswith("map-")
 
-    def test_objects_name_their_own_namespace(self, cluster: Cluster, namespace: str) -> None:
+    def test_namespace_of_an_object_overrides_the_argument(self, cluster: Cluster, namespace: str) -> None:
         cluster.apply(config_map("map", namespace=namespace), namespace="elsewhere")
         cluster.get(config_map("map", namespace=namespace))
 
-    def test_lists_by_label(self, cluster: Cluster, namespace: str) -> None:
+    def test_list_by_label_selector(self, cluster: Cluster, namespace: str) -> None:
         cluster.apply([config_map("a", labels={"x": "1"}), config_map("b")], namespace=namespace)
         selected = cluster.list("configmaps", namespace=namespace, labels="x=1")
         assert [(value["kind"], value["metadata"]["name"]) for value in selected] == [("ConfigMap", "a")]
 
-    def test_mistakes_are_named(self, cluster: Cluster) -> None:
+    def test_errors_name_the_unknown_resource_or_object(self, cluster: Cluster) -> None:
         with pytest.raises(KindNotServed, match="the server offers no resource 'nonsense'"):
             cluster.get("nonsense/x")
         with pytest.raises(ValueError, match="'pods' is not KIND/NAME"):
@@ -80,18 +80,18 @@ class TestObjects:
 
 
 class TestWaits:
-    def test_several_targets(self, cluster: Cluster, namespace: str) -> None:
+    def test_wait_for_several_objects(self, cluster: Cluster, namespace: str) -> None:
         objects = cluster.apply([pod("a"), pod("b")], namespace=namespace)
         cluster.advance(seconds=5)
         running = cluster.wait_for(objects, "jsonpath={.status.phase}=Running", namespace=namespace)
         assert [value["metadata"]["name"] for value in running] == ["a", "b"]
 
-    def test_deletion(self, cluster: Cluster, namespace: str) -> None:
+    def test_wait_for_deletion(self, cluster: Cluster, namespace: str) -> None:
         cluster.apply(config_map("map"), namespace=namespace)
         cluster.delete("configmap/map", namespace=namespace)
         assert cluster.wait_for("configmap/map", "delete", namespace=namespace) == []
 
-    def test_a_failure_explains_a_workload_by_its_pods(self, cluster: Cluster, namespace: str) -> None:
+    def test_timeout_of_a_deployment_explains_its_pods(self, cluster: Cluster, namespace: str) -> None:
         web = deployment("web", replicas=2)
         web.spec.template.spec.nodeSelector = {"disk": "fast"}
         cluster.apply(web, namespace=namespace)
@@ -109,23 +109,23 @@ class TestWaits:
         assert "NodeAffinity" in message
         assert "cluster.advance(seconds=…) lets time pass" in message
 
-    def test_a_failure_of_a_missing_object(self, cluster: Cluster) -> None:
+    def test_timeout_says_that_the_object_does_not_exist(self, cluster: Cluster) -> None:
         with pytest.raises(WaitTimeout, match="it does not exist"):
             cluster.wait_for("pod/none", "Ready", timeout_s=0.05)
 
-    def test_a_failure_names_the_error_of_the_function(self, cluster: Cluster, namespace: str) -> None:
+    def test_timeout_names_the_exception_of_the_condition(self, cluster: Cluster, namespace: str) -> None:
         cluster.apply(config_map("map"), namespace=namespace)
         with pytest.raises(WaitTimeout, match="the condition raised KeyError: 'data'"):
             cluster.wait_for("cm/map", lambda value: value["data"]["x"], namespace=namespace, timeout_s=0.05)
 
-    def test_an_explanation_without_a_failure(self, cluster: Cluster, namespace: str) -> None:
+    def test_explain_a_running_pod(self, cluster: Cluster, namespace: str) -> None:
         cluster.apply(pod("web"), namespace=namespace)
         cluster.advance(seconds=5)
         assert cluster.explain("pod/web", namespace=namespace).startswith("Pod web: Running, on node node-0")
 
 
 class TestDumps:
-    def test_objects_events_and_writes(self, cluster: Cluster, namespace: str) -> None:
+    def test_dump_shows_objects_events_and_writes(self, cluster: Cluster, namespace: str) -> None:
         cluster.apply([pod("web"), secret("token", {"password": b"hunter2"})], namespace=namespace)
         cluster.advance(seconds=5)
         dump = cluster.dump(namespace)
@@ -141,19 +141,19 @@ class TestDumps:
         assert "aHVudGVyMg" not in dump
         assert "***" in dump
 
-    def test_the_length_is_bounded(self, cluster: Cluster, namespace: str) -> None:
+    def test_length_of_a_dump_is_limited(self, cluster: Cluster, namespace: str) -> None:
         cluster.apply([config_map(f"map-{number}", {"x": "y" * 500}) for number in range(50)], namespace=namespace)
         dump = cluster.dump(namespace, limit=4000)
         assert len(dump) <= 4000
         assert "further objects are left out" in dump
 
 
-def test_real_time_cannot_be_advanced() -> None:
+def test_advance_requires_a_virtual_clock() -> None:
     with Cluster(level="api") as cluster, pytest.raises(UnsupportedByCluster, match='clock="virtual"'):
         cluster.advance(minutes=1)
 
 
-def test_the_asynchronous_forms() -> None:
+def test_asynchronous_operations() -> None:
     async def use() -> None:
         async with Cluster(level="nodes", clock="virtual") as cluster, cluster.async_namespace() as namespace:
             await cluster.async_apply(deployment("web"), namespace=namespace)

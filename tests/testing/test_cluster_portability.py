@@ -1,10 +1,10 @@
-"""The test library runs where there is no Linux: no module, function or file that only Linux has."""
+"""The test library runs on other systems than Linux: it needs no module, function or file of Linux only."""
 
 import subprocess
 import sys
 
-ELSEWHERE = """
-import os, resource, select, signal, socket, sys, time, urllib.request, zoneinfo  # the standard library, as it is here
+SIMULATED_MACOS = """
+import os, resource, select, signal, socket, sys, time, urllib.request, zoneinfo  # imported before sys.platform changes
 sys.platform = "darwin"
 
 LINUX_ONLY = {
@@ -31,12 +31,12 @@ class Blocked:
 sys.meta_path.insert(0, Blocked())
 
 
-def checked(event, arguments):
+def block_linux_files(event, arguments):
     if event == "open" and str(arguments[0]).startswith(("/proc/", "/sys/")):
         raise FileNotFoundError(2, "there is no such file on this system", arguments[0])
 
 
-sys.addaudithook(checked)
+sys.addaudithook(block_linux_files)
 """
 
 USE = """
@@ -48,9 +48,9 @@ for store in ("memory", "sqlite"):
     with Cluster(store=store, insecure=True) as cluster, cluster.namespace() as namespace:
         cluster.run(cluster.client.of(Pod).create(pod("web"), namespace))
         for path in ("/api/v1/pods", "/metrics", "/readyz"):
-            with urllib.request.urlopen(cluster.insecure_url + path, timeout=60) as answer:
-                assert answer.status == 200
-print("fine")
+            with urllib.request.urlopen(cluster.insecure_url + path, timeout=60) as response:
+                assert response.status == 200
+print("ok")
 """
 
 
@@ -58,11 +58,11 @@ def run(code: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
 
 
-def test_a_cluster_needs_nothing_that_only_linux_has() -> None:
-    done = run(ELSEWHERE + USE)
-    assert done.stdout == "fine\n", done.stderr
+def test_cluster_runs_without_linux_only_features() -> None:
+    done = run(SIMULATED_MACOS + USE)
+    assert done.stdout == "ok\n", done.stderr
 
 
-def test_the_check_would_find_something() -> None:
+def test_simulated_system_lacks_linux_only_features() -> None:
     for line in ("import pyroute2", "import os; os.memfd_create('x')", "open('/proc/self/stat')"):
-        assert run(f"{ELSEWHERE}\n{line}").returncode != 0
+        assert run(f"{SIMULATED_MACOS}\n{line}").returncode != 0

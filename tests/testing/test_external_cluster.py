@@ -1,4 +1,4 @@
-"""A cluster elsewhere, which is another cluster of this process here."""
+"""ExternalCluster, with a cluster of this process in place of a remote one."""
 
 import asyncio
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def cluster(real: Cluster) -> Iterator[ExternalCluster]:
         yield cluster
 
 
-def test_objects(real: Cluster, cluster: ExternalCluster) -> None:
+def test_objects_are_applied_awaited_and_dumped(real: Cluster, cluster: ExternalCluster) -> None:
     with cluster.namespace() as namespace:
         cluster.apply(config_map("map", {"key": "value"}), namespace=namespace)
         assert real.get("cm/map", namespace=namespace)["data"] == {"key": "value"}
@@ -32,13 +32,13 @@ def test_objects(real: Cluster, cluster: ExternalCluster) -> None:
         assert "name: map" in cluster.dump(namespace)
 
 
-def test_a_kubeconfig_for_a_namespace(cluster: ExternalCluster) -> None:
+def test_kubeconfig_for_a_namespace(cluster: ExternalCluster) -> None:
     path = cluster.kubeconfig_for("mine")
     assert yaml.safe_load(path.read_text())["contexts"][0]["context"]["namespace"] == "mine"
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_relative_paths_stay_valid(real: Cluster, tmp_path: Path) -> None:
+def test_relative_paths_in_a_kubeconfig_stay_valid(real: Cluster, tmp_path: Path) -> None:
     certificate, key = real.client_certificate
     for name, source in (("ca", real.ca), ("certificate", certificate), ("key", key)):
         (tmp_path / name).write_bytes(source.read_bytes())
@@ -53,7 +53,7 @@ def test_relative_paths_stay_valid(real: Cluster, tmp_path: Path) -> None:
         assert second.get("namespace/default")["metadata"]["name"] == "default"
 
 
-def test_what_needs_a_cluster_in_this_process(cluster: ExternalCluster) -> None:
+def test_fork_fault_node_down_and_advance_are_unsupported(cluster: ExternalCluster) -> None:
     with pytest.raises(UnsupportedByCluster, match="cannot be forked"):
         cluster.fork()
     with pytest.raises(UnsupportedByCluster, match="faults"):
@@ -64,7 +64,7 @@ def test_what_needs_a_cluster_in_this_process(cluster: ExternalCluster) -> None:
         cluster.advance(minutes=1)
 
 
-def test_in_the_loop_of_the_caller(real: Cluster) -> None:
+def test_cluster_works_in_the_event_loop_of_the_caller(real: Cluster) -> None:
     async def use() -> str:
         async with ExternalCluster(real.kubeconfig) as cluster:
             return str((await cluster.async_get("namespace/default"))["metadata"]["name"])
@@ -72,6 +72,6 @@ def test_in_the_loop_of_the_caller(real: Cluster) -> None:
     assert asyncio.run(use()) == "default"
 
 
-def test_mistakes_are_named(tmp_path: Path) -> None:
+def test_missing_kubeconfig_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match="there is no such file"):
         ExternalCluster(tmp_path / "none")

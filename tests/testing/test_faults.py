@@ -30,7 +30,7 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def core(cluster: Cluster) -> Iterator[Any]:
-    """A client of another library, over HTTPS."""
+    """A client of the kubernetes package, over HTTPS."""
     configuration = kubernetes.client.Configuration()
     kubernetes.config.load_kube_config(str(cluster.kubeconfig), client_configuration=configuration)
     configuration.retries = False
@@ -38,7 +38,7 @@ def core(cluster: Cluster) -> Iterator[Any]:
         yield kubernetes.client.CoreV1Api(api)
 
 
-def test_conflicts_are_counted(cluster: Cluster, namespace: str, core: Any) -> None:
+def test_fault_with_count_affects_that_many_requests(cluster: Cluster, namespace: str, core: Any) -> None:
     core.create_namespaced_config_map(namespace, {"metadata": {"name": "map"}})
     with cluster.fault(error=409, verb="update,patch", resource="configmaps", namespace=namespace, count=2) as fault:
         for _ in range(2):
@@ -50,7 +50,7 @@ def test_conflicts_are_counted(cluster: Cluster, namespace: str, core: Any) -> N
     assert fault.hits == 2
 
 
-def test_too_many_requests_name_the_time_to_wait(cluster: Cluster, namespace: str, core: Any) -> None:
+def test_status_429_has_a_retry_after_header(cluster: Cluster, namespace: str, core: Any) -> None:
     with (
         cluster.fault(error=429, retry_after_s=7, resource="configmaps"),
         pytest.raises(kubernetes.client.ApiException) as raised,
@@ -64,18 +64,20 @@ def test_too_many_requests_name_the_time_to_wait(cluster: Cluster, namespace: st
     ("status", "error"),
     [(404, errors.NotFound), (500, errors.InternalError), (503, errors.ServiceUnavailable), (403, errors.Forbidden)],
 )
-def test_other_errors(cluster: Cluster, namespace: str, status: int, error: type[Exception]) -> None:
+def test_status_code_becomes_the_matching_error(
+    cluster: Cluster, namespace: str, status: int, error: type[Exception]
+) -> None:
     maps = cluster.client.of(ConfigMap)
     with cluster.fault(error=status, verb="get", message="out of order"), pytest.raises(error):
         cluster.run(maps.get("any", namespace))
 
 
-def test_a_create_conflicts_with_an_existing_object(cluster: Cluster, namespace: str) -> None:
+def test_status_409_on_create_becomes_already_exists(cluster: Cluster, namespace: str) -> None:
     with cluster.fault(error=409, verb="create"), pytest.raises(errors.AlreadyExists):
         cluster.run(cluster.client.of(ConfigMap).create(config_map("new"), namespace))
 
 
-def test_latency(cluster: Cluster, namespace: str) -> None:
+def test_latency_delays_the_response(cluster: Cluster, namespace: str) -> None:
     with cluster.fault(latency_s=0.2, verb="list", resource="configmaps", count=1):
         began = time.monotonic()
         cluster.list("configmaps", namespace=namespace)
@@ -100,10 +102,10 @@ def _fails(cluster: Cluster, namespace: str) -> bool:
         return True
     except errors.NotFound:
         return False
-    raise AssertionError("the config map does not exist")
+    raise AssertionError("the request was expected to fail with status 404 or 500")
 
 
-def test_components_are_exempt_unless_they_are_named(cluster: Cluster, namespace: str) -> None:
+def test_components_are_exempt_unless_a_rule_names_their_user(cluster: Cluster, namespace: str) -> None:
     with cluster.fault(error=500, resource="replicasets*", verb="create") as fault:
         cluster.apply(deployment("web"), namespace=namespace)
         cluster.advance(seconds=5)
@@ -119,15 +121,15 @@ def test_components_are_exempt_unless_they_are_named(cluster: Cluster, namespace
 
 
 class TestWatches:
-    def test_an_open_watch_ends(self, cluster: Cluster, namespace: str, core: Any) -> None:
+    def test_watch_drop_closes_an_open_watch(self, cluster: Cluster, namespace: str, core: Any) -> None:
         watch = core.list_namespaced_config_map(namespace, watch=True, _preload_content=False, _request_timeout=60)
-        events = watch.stream()  # it closes the connection when it is garbage
+        events = watch.stream()  # closes the connection when it is garbage-collected
         assert b"kube-root-ca.crt" in next(events)
         with cluster.fault(watch_drop=True, resource="configmaps", namespace=namespace) as fault:
             assert b"ERROR" not in b"".join(events)
         assert fault.hits == 1
 
-    def test_a_watch_expires(self, cluster: Cluster, namespace: str) -> None:
+    def test_expired_watch_drop_raises_expired(self, cluster: Cluster, namespace: str) -> None:
         selection = Selection(namespace=namespace)
 
         async def watch() -> None:
@@ -141,7 +143,7 @@ class TestWatches:
         ):
             cluster.run(watch())
 
-    def test_other_watches_go_on(self, cluster: Cluster, namespace: str) -> None:
+    def test_watches_of_other_resources_continue(self, cluster: Cluster, namespace: str) -> None:
         async def first_name() -> str:
             async with cluster.client.of(ConfigMap).watch(
                 Selection(namespace=namespace), initial_events=True
@@ -160,12 +162,12 @@ def test_injected_faults_end_with_their_block(cluster: Cluster, namespace: str) 
     assert cluster.list("configmaps", namespace=namespace)
 
 
-def test_paths_that_are_no_resources_are_never_affected(cluster: Cluster) -> None:
+def test_non_resource_urls_are_never_affected(cluster: Cluster) -> None:
     with cluster.fault(error=500):
         assert cluster.run(cluster.client.send(Request(method="GET", path="/readyz"))).body() == b"ok"
 
 
-def test_a_node_that_is_down(cluster: Cluster) -> None:
+def test_node_down_makes_the_ready_condition_unknown(cluster: Cluster) -> None:
     def is_ready() -> str:
         conditions = cluster.get("node/node-0")["status"]["conditions"]
         return str(next(condition["status"] for condition in conditions if condition["type"] == "Ready"))
@@ -177,7 +179,7 @@ def test_a_node_that_is_down(cluster: Cluster) -> None:
     assert is_ready() == "True"
 
 
-def test_only_hollow_nodes_can_be_switched_off(cluster: Cluster) -> None:
+def test_node_down_requires_a_hollow_node(cluster: Cluster) -> None:
     cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "elsewhere"}})
     with pytest.raises(UnsupportedByCluster, match="elsewhere is not hollow"), cluster.node_down("elsewhere"):
         pass
@@ -193,10 +195,10 @@ def test_only_hollow_nodes_can_be_switched_off(cluster: Cluster) -> None:
         ({"error": 500, "probability": 2.0}, "probability: must be between 0 and 1"),
     ],
 )
-def test_mistakes_are_named(cluster: Cluster, arguments: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_rejected(cluster: Cluster, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         cluster.fault(**arguments)
 
 
-def test_a_rule_without_conditions_selects_everything_but_components() -> None:
+def test_fault_rule_fields_default_to_wildcards() -> None:
     assert FaultRule() == FaultRule(verb="*", resource="*", namespace="*", name="*", count=None)

@@ -1,4 +1,4 @@
-"""A context manager held open in a thread."""
+"""LoopThread holds an asynchronous context manager open in a thread."""
 
 import asyncio
 import threading
@@ -11,7 +11,7 @@ from sampan.testing.loop_thread import LoopThread
 
 
 @asynccontextmanager
-async def noting(notes: list[str], *, fails: str = "") -> AsyncIterator[None]:
+async def recorded_context(notes: list[str], *, fails: str = "") -> AsyncIterator[None]:
     if fails == "entering":
         raise KeyError(fails)
     notes.append("entered")
@@ -27,10 +27,10 @@ async def thread_name() -> str:
     return threading.current_thread().name
 
 
-def test_entered_used_and_left() -> None:
+def test_context_is_entered_used_and_exited() -> None:
     notes: list[str] = []
     thread = LoopThread("helper")
-    thread.start(noting(notes))
+    thread.start(recorded_context(notes))
     assert notes == ["entered"]
     assert thread.run(thread_name(), 5) == "helper"
     thread.stop()
@@ -39,21 +39,21 @@ def test_entered_used_and_left() -> None:
         thread.run(thread_name(), 5)
 
 
-def test_what_goes_wrong_at_the_start_is_raised() -> None:
+def test_start_raises_the_exception_of_entering_the_context() -> None:
     thread = LoopThread("helper")
     with pytest.raises(KeyError, match="entering"):
-        thread.start(noting([], fails="entering"))
+        thread.start(recorded_context([], fails="entering"))
     assert "helper" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_what_goes_wrong_at_the_end_is_raised() -> None:
+def test_stop_raises_the_exception_of_leaving_the_context() -> None:
     thread = LoopThread("helper")
-    thread.start(noting([], fails="leaving"))
+    thread.start(recorded_context([], fails="leaving"))
     with pytest.raises(KeyError, match="leaving"):
         thread.stop()
 
 
-def test_work_that_takes_too_long_is_cancelled() -> None:
+def test_run_cancels_the_coroutine_after_the_timeout() -> None:
     thread, ended = LoopThread("helper"), threading.Event()
 
     async def endless() -> None:
@@ -62,7 +62,7 @@ def test_work_that_takes_too_long_is_cancelled() -> None:
         finally:
             ended.set()
 
-    thread.start(noting([]))
+    thread.start(recorded_context([]))
     with pytest.raises(TimeoutError):
         thread.run(endless(), 0.01)
     assert ended.wait(5)

@@ -1,4 +1,4 @@
-"""Manifests in all their forms."""
+"""Manifests as text, files, directories, objects and lists."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: map}
 ---
-# nothing but a comment
+# a document with only a comment
 ---
 apiVersion: v1
 kind: Secret
@@ -26,7 +26,7 @@ def names(objects: list[dict[str, Any]]) -> list[str]:
     return [value["metadata"]["name"] for value in objects]
 
 
-def test_text_of_several_documents() -> None:
+def test_yaml_text_with_several_documents() -> None:
     assert names(read_manifests(TEXT)) == ["map", "secret"]
 
 
@@ -35,7 +35,7 @@ def test_json_on_one_line() -> None:
 
 
 @pytest.mark.parametrize("as_text", [True, False], ids=["string", "path"])
-def test_a_file_and_a_directory(tmp_path: Path, as_text: bool) -> None:
+def test_files_and_directories_are_read(tmp_path: Path, as_text: bool) -> None:
     (tmp_path / "b.yaml").write_text(TEXT)
     (tmp_path / "a.json").write_text('{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "service"}}')
     (tmp_path / "notes.txt").write_text("not a manifest")
@@ -44,7 +44,7 @@ def test_a_file_and_a_directory(tmp_path: Path, as_text: bool) -> None:
     assert names(read_manifests(form(tmp_path))) == ["service", "map", "secret"]
 
 
-def test_objects_and_lists_of_anything() -> None:
+def test_mixed_and_nested_lists_are_flattened() -> None:
     assert names(read_manifests([MAP, config_map("typed"), [TEXT]])) == ["map", "typed", "map", "secret"]
 
 
@@ -52,7 +52,7 @@ def test_a_list_object_is_replaced_by_its_items() -> None:
     assert read_manifests({"apiVersion": "v1", "kind": "List", "items": [MAP, MAP]}) == [MAP, MAP]
 
 
-def test_namespaces_and_definitions_come_first() -> None:
+def test_namespaces_and_crds_are_sorted_first() -> None:
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -73,11 +73,11 @@ def test_namespaces_and_definitions_come_first() -> None:
     ],
     ids=str,
 )
-def test_mistakes_are_named(source: Any, error: type[Exception], message: str) -> None:
+def test_invalid_manifests_are_rejected(source: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         read_manifests(source)
 
 
-def test_an_empty_directory(tmp_path: Path) -> None:
+def test_directory_without_manifests_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"contains no \.json, \.yaml, \.yml files"):
         read_manifests(tmp_path)

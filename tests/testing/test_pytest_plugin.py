@@ -1,4 +1,4 @@
-"""The pytest plug-in, in test runs of its own."""
+"""The pytest plug-in, tested with separate pytest runs."""
 
 import subprocess
 import sys
@@ -18,17 +18,17 @@ USES = """
     import pytest
 
     @pytest.mark.parametrize("number", range(4))
-    def test_a_namespace_of_its_own(sampan_cluster, sampan_client, sampan_namespace, number):
+    def test_namespaces_are_isolated(sampan_cluster, sampan_client, sampan_namespace, number):
         maps = sampan_client.of(ConfigMap)
         sampan_cluster.run(maps.create(config_map("same-name"), sampan_namespace))
-        found = sampan_cluster.run(maps.list(Selection(namespace=sampan_namespace))).items
-        assert "same-name" in [one.metadata.name for one in found]
+        items = sampan_cluster.run(maps.list(Selection(namespace=sampan_namespace))).items
+        assert "same-name" in [item.metadata.name for item in items]
 
-    def test_the_environment_leads_there(sampan_kubeconfig, sampan_namespace):
+    def test_kubeconfig_variable_is_set(sampan_kubeconfig, sampan_namespace):
         assert os.environ["KUBECONFIG"] == str(sampan_kubeconfig)
         assert sampan_namespace in sampan_kubeconfig.read_text()
 
-    def test_the_environment_is_put_back():
+    def test_kubeconfig_variable_is_restored():
         assert os.environ.get("KUBECONFIG") == "before"
 """
 
@@ -41,18 +41,18 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     return pytester
 
 
-def test_fixtures(project: pytest.Pytester) -> None:
+def test_namespace_and_kubeconfig_fixtures(project: pytest.Pytester) -> None:
     project.runpytest_subprocess("-q").assert_outcomes(passed=6)
     assert list((project.path / "tmp").glob("sampan*")) == []
 
 
-def test_under_xdist(project: pytest.Pytester) -> None:
+def test_fixtures_work_with_xdist(project: pytest.Pytester) -> None:
     project.runpytest_subprocess("-q", "-n", "2").assert_outcomes(passed=6)
     assert list((project.path / "tmp").glob("sampan*")) == []
 
 
-def test_options(project: pytest.Pytester) -> None:
-    """Another store, other controllers, another API, and what the project itself overrides."""
+def test_command_line_options_and_sampan_options_fixture(project: pytest.Pytester) -> None:
+    """The options set the store, the controllers and the API versions; the fixture overrides them."""
     project.makeconftest("""
         import pytest
 
@@ -67,16 +67,16 @@ def test_options(project: pytest.Pytester) -> None:
         from sampan.api.types.core_v1 import ServiceAccount
         from sampan.machinery.client import Selection
 
-        def test_no_accounts(sampan_cluster, sampan_namespace):
+        def test_no_service_accounts(sampan_cluster, sampan_namespace):
             accounts = sampan_cluster.client.of(ServiceAccount)
             assert sampan_cluster.run(accounts.list(Selection(namespace=sampan_namespace))).items == []
 
-        def test_an_old_version(sampan_cluster):
+        def test_alpha_version_is_served(sampan_cluster):
             assert "v1alpha2" in sampan_cluster.assembly.server.scheme.versions("coordination.k8s.io")
 
         def test_plain_http(sampan_cluster):
-            with urllib.request.urlopen(sampan_cluster.insecure_url + "/readyz", timeout=60) as answer:
-                assert answer.read() == b"ok"
+            with urllib.request.urlopen(sampan_cluster.insecure_url + "/readyz", timeout=60) as response:
+                assert response.read() == b"ok"
     """
     )
     file = project.path / "state.db"
@@ -85,26 +85,26 @@ def test_options(project: pytest.Pytester) -> None:
     assert file.exists()
 
 
-def test_a_mistaken_option_is_named(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_it(sampan_cluster): pass")
+def test_invalid_option_is_reported(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_start(sampan_cluster): pass")
     result = pytester.runpytest_subprocess("-q", "--sampan-controllers=nonsense")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(['*"nonsense" is not in the list of known controllers*'])
 
 
-def test_runs_that_do_not_use_it_pay_nothing(pytester: pytest.Pytester) -> None:
+def test_plugin_imports_no_heavy_modules_until_it_is_used(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import sys
 
-        def test_what_is_loaded():
+        def test_no_heavy_modules_are_imported():
             heavy = {"aiohttp", "cryptography", "msgspec", "sampan.apiserver", "sampan.testing.cluster"}
             assert heavy & set(sys.modules) == set()
     """)
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
 
 
-def test_the_example_project(repository: Path) -> None:
-    """A part of it, with forks, faults and pytest-xdist; `pytest -n 2` in its directory runs all 50 tests."""
+def test_example_project_passes(repository: Path) -> None:
+    """Only tests with forks, faults and pytest-xdist run; `pytest -n 2` in the directory runs all 50 tests."""
     project = repository / "examples/pytest-project"
     part = ("-k", "greeter or default or few_errors or prepared")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *part]
@@ -119,13 +119,13 @@ def test_the_example_project_has_50_tests(repository: Path) -> None:
     assert "50 tests collected" in run.stdout
 
 
-def test_sampan_itself_is_not_rewritten(pytester: pytest.Pytester) -> None:
-    """Two threads that import would otherwise both work on syntax trees, which Python 3.11 cannot bear."""
+def test_assertions_of_sampan_modules_are_not_rewritten(pytester: pytest.Pytester) -> None:
+    """Python 3.11 fails when two threads import modules and both work on syntax trees."""
     pytester.makepyfile("""
         from importlib.machinery import SourceFileLoader
         import sampan.controllers.manager
 
-        def test_the_loader():
+        def test_loader_is_the_default():
             assert type(sampan.controllers.manager.__loader__) is SourceFileLoader
     """)
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
@@ -158,10 +158,10 @@ def test_short_names_markers_forks_and_clients(pytester: pytest.Pytester) -> Non
                 cluster.advance(minutes=1)
 
             @pytest.mark.sampan(nodes=3)
-            def test_the_nearest_marker_wins(self, cluster):
+            def test_innermost_marker_overrides(self, cluster):
                 assert len(cluster.list("nodes")) == 3
 
-            def test_a_fork(self, cluster, forked_cluster, namespace, kubernetes_client):
+            def test_forked_cluster(self, cluster, forked_cluster, namespace, kubernetes_client):
                 assert kubernetes_client.configuration.host == forked_cluster.url != cluster.url
                 forked_cluster.delete("configmap/prepared")
                 assert forked_cluster.list("pods", namespace=namespace) == []
@@ -171,7 +171,7 @@ def test_short_names_markers_forks_and_clients(pytester: pytest.Pytester) -> Non
         def test_no_controllers(cluster, namespace):
             assert cluster.list("serviceaccounts", namespace=namespace) == []
 
-        def test_libraries(kubernetes_client, kr8s_client, lightkube_client, namespace):
+        def test_client_libraries(kubernetes_client, kr8s_client, lightkube_client, namespace):
             import kubernetes
             from lightkube.resources.core_v1 import ServiceAccount
 
@@ -180,7 +180,7 @@ def test_short_names_markers_forks_and_clients(pytester: pytest.Pytester) -> Non
             assert [account.name for account in kr8s_client.get("serviceaccounts")] == ["default"]
             assert [account.metadata.name for account in lightkube_client.list(ServiceAccount)] == ["default"]
 
-        def test_an_asynchronous_library(kubernetes_asyncio_client, namespace):
+        def test_asynchronous_client_library(kubernetes_asyncio_client, namespace):
             from kubernetes_asyncio.client import CoreV1Api
 
             async def names():
@@ -190,7 +190,7 @@ def test_short_names_markers_forks_and_clients(pytester: pytest.Pytester) -> Non
 
             assert asyncio.run(names()) == ["default"]
 
-        def test_a_library_that_is_missing(monkeypatch, request):
+        def test_missing_library_is_named(monkeypatch, request):
             import sys
 
             monkeypatch.setitem(sys.modules, "kr8s", None)
@@ -200,7 +200,7 @@ def test_short_names_markers_forks_and_clients(pytester: pytest.Pytester) -> Non
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=8)
 
 
-def test_fixtures_of_the_user_win(pytester: pytest.Pytester) -> None:
+def test_fixtures_of_a_project_override_short_names(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("""
         import pytest
 
@@ -213,29 +213,29 @@ def test_fixtures_of_the_user_win(pytester: pytest.Pytester) -> None:
 
         @pytest.fixture
         def cluster():
-            return "a cluster of stars"
+            return "own cluster"
 
         @pytest.mark.parametrize("kubeconfig", [1])
-        def test_it(cluster, namespace, kubeconfig):
-            assert (cluster, namespace, kubeconfig) == ("a cluster of stars", "mine", 1)
+        def test_values(cluster, namespace, kubeconfig):
+            assert (cluster, namespace, kubeconfig) == ("own cluster", "mine", 1)
     """)
     pytester.runpytest_inprocess("-q").assert_outcomes(passed=1)
 
 
-def test_short_names_can_be_left_out(pytester: pytest.Pytester) -> None:
+def test_short_names_can_be_disabled(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nsampan_short_names = false")
-    pytester.makepyfile("def test_it(cluster): pass")
+    pytester.makepyfile("def test_start(cluster): pass")
     result = pytester.runpytest_inprocess("-q")
     result.stdout.fnmatch_lines(["*fixture 'cluster' not found*"])
 
 
-def test_a_failure_shows_the_cluster(pytester: pytest.Pytester) -> None:
+def test_failure_report_contains_a_cluster_dump(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}, "stringData": {"key": "x7y"}}
         SPEC = {"containers": [{"name": "main", "image": "nowhere"}]}
         POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lonely"}, "spec": SPEC}
 
-        def test_it(cluster, namespace):
+        def test_with_a_cluster(cluster, namespace):
             cluster.apply([SECRET, POD], namespace=namespace)
             cluster.wait_for("pod/lonely", "condition=PodScheduled=False", namespace=namespace)
             cluster.wait_for("pod/lonely", "condition=Ready", namespace=namespace, timeout_s=0.1)
@@ -260,7 +260,7 @@ def test_a_failure_shows_the_cluster(pytester: pytest.Pytester) -> None:
     assert report.count("Sampan cluster, namespace") == 1
 
 
-def test_another_cluster(pytester: pytest.Pytester) -> None:
+def test_unsupported_tests_are_skipped_with_an_external_cluster(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import pytest
 

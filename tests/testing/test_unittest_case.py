@@ -1,4 +1,4 @@
-"""The class for unittest."""
+"""ClusterTestCase: clusters for tests that use unittest."""
 
 import unittest
 
@@ -28,15 +28,15 @@ class Prepared(ClusterTestCase):
 class Failing(ClusterTestCase):
     cluster_options = {"level": "api"}
 
-    def test_that_fails(self) -> None:
+    def test_failure(self) -> None:
         self.cluster.apply(config_map("evidence"), namespace=self.namespace)
         self.fail("on purpose")
 
-    def test_that_is_skipped(self) -> None:
+    def test_skip(self) -> None:
         self.skipTest("on purpose")
 
 
-# pytest is not to collect them: they run below, with unittest's own runner.
+# pytest must not collect these classes: they run below, with unittest's own runner.
 Prepared.__test__ = Failing.__test__ = False  # type: ignore[attr-defined]
 
 
@@ -52,7 +52,7 @@ def test_a_class_has_a_cluster_and_each_test_a_fork() -> None:
     assert result.failures == result.errors == []
 
 
-def test_a_failure_has_a_dump() -> None:
+def test_failure_message_contains_a_dump() -> None:
     result = run(Failing)
     ((_, text),) = result.failures
     assert "on purpose" in text

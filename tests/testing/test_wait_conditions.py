@@ -1,4 +1,4 @@
-"""Conditions of waits."""
+"""WaitCondition: the conditions that `wait_for` accepts."""
 
 from typing import Any
 
@@ -38,22 +38,22 @@ POD: dict[str, Any] = {
         (lambda pod: pod["spec"]["containers"][0], False),
     ],
 )
-def test_conditions(condition: Any, is_met: bool) -> None:
+def test_is_met(condition: Any, is_met: bool) -> None:
     assert WaitCondition(condition).is_met(POD) is is_met
 
 
 @pytest.mark.parametrize(("condition", "is_met"), [("delete", True), ("create", False), ("Ready", False)])
-def test_without_the_object(condition: str, is_met: bool) -> None:
+def test_is_met_without_an_object(condition: str, is_met: bool) -> None:
     assert WaitCondition(condition).is_met(None) is is_met
 
 
-def test_the_error_of_a_function_is_kept() -> None:
+def test_missing_field_error_of_a_function_is_kept() -> None:
     check = WaitCondition(lambda pod: pod["status"]["podIP"])
     check.is_met(POD)
     assert check.last_error == "KeyError: 'podIP'"
 
 
-def test_other_errors_are_raised() -> None:
+def test_errors_other_than_missing_fields_are_raised() -> None:
     def broken(_: dict[str, Any]) -> bool:
         raise ZeroDivisionError
 
@@ -62,6 +62,6 @@ def test_other_errors_are_raised() -> None:
 
 
 @pytest.mark.parametrize("text", ["phase=Running", "jsonpath=.status.phase=Running", "jsonpath={.status[}=1"])
-def test_mistakes_are_named(text: str) -> None:
+def test_malformed_conditions_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="condition: "):
         WaitCondition(text)

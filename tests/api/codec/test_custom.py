@@ -1,4 +1,4 @@
-"""Custom objects along their schema."""
+"""Decoding, pruning and defaulting of custom objects by their schema."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def test_unknown_fields_are_named_in_order_and_removed() -> None:
     assert value["spec"]["free"] == {"any": {"thing": 1}, "known": {"a": "x"}}
 
 
-def test_defaults_fill_what_is_missing_or_wrongly_null() -> None:
+def test_defaults_replace_missing_and_non_nullable_null_values() -> None:
     value: dict[str, Any] = {"spec": {"size": None, "name": None}}
     apply_defaults(value, SCHEMA)
     assert value == {"spec": {"size": 3, "name": None, "deep": {"n": 1}}}
@@ -64,21 +64,21 @@ def test_defaults_fill_what_is_missing_or_wrongly_null() -> None:
 
 
 def test_defaults_are_copies() -> None:
-    document: dict[str, Any] = {"spec": {}}
-    two: dict[str, Any] = {"spec": {}}
-    apply_defaults(document, SCHEMA)
-    document["spec"]["deep"]["n"] = 5
-    apply_defaults(two, SCHEMA)
-    assert two["spec"]["deep"] == {"n": 1}
+    first: dict[str, Any] = {"spec": {}}
+    second: dict[str, Any] = {"spec": {}}
+    apply_defaults(first, SCHEMA)
+    first["spec"]["deep"]["n"] = 5
+    apply_defaults(second, SCHEMA)
+    assert second["spec"]["deep"] == {"n": 1}
 
 
-def test_nulls_go_where_nothing_stands_in_for_them() -> None:
+def test_nulls_are_dropped_unless_nullable_or_defaulted() -> None:
     value: dict[str, Any] = {"spec": {"size": None, "name": None, "list": None, "map": {"m": None}}}
     drop_nulls(value, SCHEMA)
     assert value == {"spec": {"size": None, "name": None, "map": {}}}
 
 
-def test_a_whole_body() -> None:
+def test_decode_reports_strict_errors() -> None:
     body = b'{"metadata":{"name":"a","owner":1},"spec":{"size":1,"size":2,"pod":{"metadata":{"colour":1}}},"extra":1}'
     value, strict = custom.decode(body, SCHEMA)
     assert strict == [
@@ -101,7 +101,7 @@ def test_a_whole_body() -> None:
         (b'{"spec":{"pod":{"kind":1}}}', "spec.pod.kind: Invalid value: 1: must be a string"),
     ],
 )
-def test_metadata_must_be_sound(body: bytes, message: str) -> None:
+def test_invalid_metadata_is_rejected(body: bytes, message: str) -> None:
     with pytest.raises(DecodeError) as raised:
         custom.decode(body, SCHEMA)
     assert str(raised.value) == message

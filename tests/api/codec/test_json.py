@@ -1,4 +1,4 @@
-"""The JSON codec: the quick way and the careful way agree, and odd bodies do no harm."""
+"""The JSON codec: fast and careful decoding agree, and malformed bodies raise only decoding errors."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ JSON = st.recursive(
 )
 
 
-class Written:
+class JsonText:
     """A JSON text, and whether some key in it is repeated."""
 
     def __init__(self, text: str, repeats: bool) -> None:
@@ -30,39 +30,39 @@ class Written:
 
 
 @st.composite
-def written(draw: st.DrawFn, depth: int = 0) -> Written:
-    """JSON texts with blanks anywhere, escapes of every kind, and now and then a repeated key."""
+def json_texts(draw: st.DrawFn, depth: int = 0) -> JsonText:
+    """Draw JSON texts with whitespace anywhere, escapes of every kind, and sometimes a repeated key."""
     blank = draw(st.sampled_from(["", " ", "\n", "\t"]))
     if depth > 3 or draw(st.booleans()):
         leaf = draw(
             st.sampled_from(["1", "null", "true", '"x"', '"\\u0022:"', '"\\u003a"', '"a\\":b"', '"{\\"a\\":1}"'])
         )
-        return Written(f"{blank}{leaf}{blank}", False)
-    inner = draw(st.lists(written(depth + 1), max_size=3))
+        return JsonText(f"{blank}{leaf}{blank}", False)
+    inner = draw(st.lists(json_texts(depth + 1), max_size=3))
     repeats = any(part.repeats for part in inner)
     if draw(st.booleans()):
-        return Written("[" + ",".join(part.text for part in inner) + "]", repeats)
+        return JsonText("[" + ",".join(part.text for part in inner) + "]", repeats)
     keys = [draw(st.sampled_from(["a", "b", "c", "d e", "\\u0022", "f:"])) for _ in inner]
     members = (f'{blank}"{key}"{blank}:{part.text}' for key, part in zip(keys, inner, strict=True))
-    return Written("{" + ",".join(members) + "}", repeats or len(set(keys)) < len(keys))
+    return JsonText("{" + ",".join(members) + "}", repeats or len(set(keys)) < len(keys))
 
 
-@given(written())
-def test_repeated_keys_never_pass(text: Written) -> None:
+@given(json_texts())
+def test_duplicate_keys_are_always_detected(text: JsonText) -> None:
     suspected = parsed.may_have_duplicates(text.text.encode())
     assert suspected or not text.repeats
     assert bool(codec.decode_any(text.text.encode())[1]) == text.repeats
 
 
 @given(JSON)
-def test_ordinary_texts_are_not_suspected(value: Any) -> None:
+def test_texts_without_duplicate_keys_are_not_suspected(value: Any) -> None:
     assert not parsed.may_have_duplicates(json.dumps(value, ensure_ascii=False).encode())
 
 
 @given(st.binary(max_size=30) | st.text('{}[]",:\\ntu0e-.x \n', max_size=30).map(str.encode))
-def test_syntax_errors_are_reported_exactly_where_there_are_any(body: bytes) -> None:
+def test_syntax_errors_are_reported_for_exactly_the_invalid_texts(body: bytes) -> None:
     try:
-        json.loads(body.decode("utf-8", "replace"), parse_constant=_refuse)
+        json.loads(body.decode("utf-8", "replace"), parse_constant=_reject)
     except ValueError:
         assert syntax.error_message(body) is not None
         with pytest.raises(codec.JsonSyntaxError):
@@ -71,7 +71,7 @@ def test_syntax_errors_are_reported_exactly_where_there_are_any(body: bytes) -> 
         assert syntax.error_message(body) is None
 
 
-def _refuse(text: str) -> Any:
+def _reject(text: str) -> Any:
     raise ValueError(text)
 
 
@@ -89,15 +89,15 @@ POD = {
 }
 
 
-def test_both_ways_of_decoding_agree() -> None:
+def test_fast_and_careful_decoding_agree() -> None:
     body = json.dumps(POD).encode()
-    quick, strict = codec.decode(body, core_v1.Pod)
-    slow, faults = careful.decode(parsed.parse(body), schemas.of(core_v1.Pod))
+    fast, strict = codec.decode(body, core_v1.Pod)
+    careful_value, faults = careful.decode(parsed.parse(body), schemas.of(core_v1.Pod))
     assert (strict, faults) == ([], [])
-    assert codec.from_value(slow, core_v1.Pod) == quick
-    assert quick.spec.containers is not None
-    assert quick.spec.containers[0].resources.requests == {"cpu": "500m"}
-    assert quick.status.startTime == "2026-01-02T02:04:05Z"
+    assert codec.from_value(careful_value, core_v1.Pod) == fast
+    assert fast.spec.containers is not None
+    assert fast.spec.containers[0].resources.requests == {"cpu": "500m"}
+    assert fast.status.startTime == "2026-01-02T02:04:05Z"
 
 
 NULLS = [
@@ -110,7 +110,7 @@ NULLS = [
 
 
 @pytest.mark.parametrize(("kind", "value"), NULLS, ids=lambda v: v.__name__ if isinstance(v, type) else "")
-def test_null_stands_for_zero(kind: type[core_v1.Pod], value: Any) -> None:
+def test_nulls_are_accepted_and_round_trip(kind: type[core_v1.Pod], value: Any) -> None:
     obj, strict = codec.decode(json.dumps(value).encode(), kind)
     assert strict == []
     again, _ = codec.decode(codec.encode(obj), kind)
@@ -130,12 +130,12 @@ def test_null_elements_become_zero_values() -> None:
         ({"resources": {}}, {}),
     ],
 )
-def test_containers_always_show_resources(body: Any, shown: Any) -> None:
+def test_containers_always_encode_resources(body: Any, shown: Any) -> None:
     pod, _ = codec.decode(json.dumps({"spec": {"containers": [body]}}).encode(), core_v1.Pod)
     assert codec.to_value(pod)["spec"]["containers"][0]["resources"] == shown
 
 
-def test_what_is_always_printed_and_what_never() -> None:
+def test_empty_fields_that_are_encoded() -> None:
     assert codec.to_value(core_v1.Service()) == {
         "kind": "Service",
         "apiVersion": "v1",
@@ -159,25 +159,25 @@ def test_what_is_always_printed_and_what_never() -> None:
     }
 
 
-def test_quantities_keep_how_they_were_written() -> None:
+def test_quantities_are_canonicalized_in_their_format() -> None:
     body = b'{"spec":{"overhead":{"a":1e3,"b":"1e3","c":0.1,"d":2,"e":"1.5Gi"}}}'
     pod, _ = codec.decode(body, core_v1.Pod)
     assert pod.spec.overhead == {"a": "1e3", "b": "1e3", "c": "100m", "d": "2", "e": "1536Mi"}
 
 
-def test_repeated_objects_are_laid_over_each_other() -> None:
+def test_duplicate_objects_are_merged() -> None:
     body = b'{"metadata":{"name":"a","labels":{"x":"1"}},"metadata":{"namespace":"b","labels":{"y":"2"}}}'
     pod, strict = codec.decode(body, core_v1.Pod)
     assert strict == ['duplicate field "metadata"']
     assert (pod.metadata.name, pod.metadata.namespace, pod.metadata.labels) == ("a", "b", {"x": "1", "y": "2"})
 
 
-def test_at_most_a_hundred_strict_errors() -> None:
+def test_strict_errors_are_limited_to_100() -> None:
     body = json.dumps({f"x{i}": 1 for i in range(300)}).encode()
     assert len(codec.decode(body, core_v1.Pod)[1]) == 100
 
 
-def test_schemas_of_custom_resources_hold_themselves() -> None:
+def test_recursive_json_schema_props() -> None:
     value = {
         "properties": {"a": {"items": {"type": "string"}}, "b": {"additionalProperties": True}},
         "default": {"x": 1},
@@ -185,15 +185,15 @@ def test_schemas_of_custom_resources_hold_themselves() -> None:
     props, strict = codec.decode(json.dumps(value).encode(), apiextensions_v1.JSONSchemaProps)
     assert strict == []
     assert codec.to_value(props) == value
-    odd = {"items": {"bogus": 1, "type": "string"}, "nope": 1}
-    props, strict = codec.decode(json.dumps(odd).encode(), apiextensions_v1.JSONSchemaProps)
+    invalid = {"items": {"bogus": 1, "type": "string"}, "nope": 1}
+    props, strict = codec.decode(json.dumps(invalid).encode(), apiextensions_v1.JSONSchemaProps)
     assert strict == ['unknown field "nope"']  # a schema inside a schema has a decoder of its own
     assert codec.to_value(props) == {"items": {"type": "string"}}
 
 
 @pytest.mark.parametrize("depth", [150, 900, 3_000, 12_000, 200_000])
 @pytest.mark.parametrize("pattern", ['{"a":', "["], ids=["objects", "lists"])
-def test_deep_nesting_is_an_error_at_worst(depth: int, pattern: str) -> None:
+def test_deep_nesting_raises_only_decode_errors(depth: int, pattern: str) -> None:
     closing = "}" if pattern != "[" else "]"
     deep = pattern * depth + "1" + closing * depth
     for body, kind in ((deep, core_v1.Pod), (f'{{"data":{deep}}}', apps_v1.ControllerRevision)):
@@ -209,13 +209,13 @@ def test_deep_nesting_is_an_error_at_worst(depth: int, pattern: str) -> None:
             codec.decode_any(deep.encode())
 
 
-def test_decoding_any_json() -> None:
+def test_decode_any() -> None:
     value, repeated = codec.decode_any(b'{"a":1.0,"b":2.5,"c":1e3,"d":{"e":1,"e":2}}')
     assert json.dumps(value) == '{"a": 1, "b": 2.5, "c": 1000, "d": {"e": 2}}'
     assert repeated == ['duplicate field "d.e"']
 
 
-def test_lists_do_not_repeat_the_title() -> None:
+def test_items_of_lists_have_no_kind_and_api_version() -> None:
     pods = core_v1.PodList(items=[core_v1.Pod(metadata=meta_v1.ObjectMeta(name="a"))])
     assert codec.encode(pods).startswith(
         b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}'
@@ -231,7 +231,7 @@ def test_lists_do_not_repeat_the_title() -> None:
     }
 
 
-def test_reading_drops_what_it_does_not_know() -> None:
+def test_read_drops_unknown_fields() -> None:
     pod = codec.read(b'{"metadata":{"name":"a","new":1},"spec":{"nodeName":"n","newer":{}}}', core_v1.Pod)
     assert (pod.metadata.name, pod.spec.nodeName) == ("a", "n")
 
@@ -239,5 +239,5 @@ def test_reading_drops_what_it_does_not_know() -> None:
 @pytest.mark.parametrize(
     ("body", "kind"), [(b'{"kind":"Pod","apiVersion":"v1"}', ("v1", "Pod")), (b"{}", ("", "")), (b"null", ("", ""))]
 )
-def test_reading_the_kind(body: bytes, kind: tuple[str, str]) -> None:
+def test_read_kind(body: bytes, kind: tuple[str, str]) -> None:
     assert codec.read_kind(body) == kind

@@ -1,4 +1,4 @@
-"""What the real server said about odd bodies, and what the codec says about the same bodies."""
+"""Decoding errors and warnings, compared with the recorded responses of a real server."""
 
 import json
 import re
@@ -15,16 +15,16 @@ from sampan.api.codec import json as codec
 from sampan.api.schema.tree import Schema, from_openapi
 from sampan.api.scheme import Scheme, builtin_scheme, type_for
 
-REFUSED = re.compile(r'.* in version "([^"]*)" cannot be handled as a (\w+): (.*)', re.S)
+REJECTED = re.compile(r'.* in version "([^"]*)" cannot be handled as a (\w+): (.*)', re.S)
 UNREADABLE = re.compile(r".*couldn't get version/kind; json parse error: (.*) \(.*\)", re.S)
 WARNING = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
-ELSEWHERE = ("unknown conversion", "is registered for version", "yaml: ")
+OTHER_STAGES = ("unknown conversion", "is registered for version", "yaml: ")
 """Errors that come from before or after the codec."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    where: str
+    name: str
     path: str
     body: bytes
     message: str
@@ -32,7 +32,7 @@ class Exchange:
 
 
 def exchanges(shared: Path) -> Iterator[Exchange]:
-    """Every recorded write of JSON with a query of field validation, or an answer that refuses the body."""
+    """Yield every recorded POST and PUT of JSON."""
     for path in sorted((shared / "golden/recorded").glob("*.json")):
         scenario = yaml.load((shared / f"golden/scenarios/{path.stem}.yaml").read_text(), Loader=yaml.CSafeLoader)
         for recorded in json.loads(path.read_text()):
@@ -45,7 +45,7 @@ def exchanges(shared: Path) -> Iterator[Exchange]:
             text = (body if isinstance(body, str) else json.dumps(body)).replace("{ns}", f"golden-{path.stem}")
             message = recorded["body"].get("message", "") if isinstance(recorded["body"], dict) else ""
             yield Exchange(
-                where=f"{path.stem} step {recorded['step']}",
+                name=f"{path.stem} step {recorded['step']}",
                 path=url.partition("?")[0],
                 body=text.encode(),
                 message=message,
@@ -54,7 +54,7 @@ def exchanges(shared: Path) -> Iterator[Exchange]:
 
 
 def decoding_error(scheme: Scheme, exchange: Exchange, schema: Schema | None) -> str:
-    """The codec's words about a body: an error, or the strict errors."""
+    """Return the error of the codec for a body, or its strict errors."""
     route = scheme.resolve(exchange.path)
     kind = None
     if route is not None:
@@ -71,7 +71,7 @@ def decoding_error(scheme: Scheme, exchange: Exchange, schema: Schema | None) ->
 
 
 def custom_schemas(shared: Path) -> dict[str, Schema]:
-    """plural.group -> the schema of the first version, of every CustomResourceDefinition in the scenarios."""
+    """Return the schema of the first version of every CustomResourceDefinition in the scenarios, by plural.group."""
     schemas: dict[str, Schema] = {}
     for path in sorted((shared / "golden/scenarios").glob("*.yaml")):
         for step in yaml.load(path.read_text(), Loader=yaml.CSafeLoader)["steps"]:
@@ -91,23 +91,23 @@ def schema_for(schemas: dict[str, Schema], path: str) -> Schema | None:
     )
 
 
-def test_refusals_have_the_same_messages(shared_dir: Path) -> None:
-    scheme, schemas, counts, faults = builtin_scheme(), custom_schemas(shared_dir), Counter[str](), []
+def test_rejected_bodies_have_the_recorded_messages(shared_dir: Path) -> None:
+    scheme, schemas, counts, differences = builtin_scheme(), custom_schemas(shared_dir), Counter[str](), []
     for exchange in exchanges(shared_dir):
-        refused = REFUSED.fullmatch(exchange.message)
-        if refused is None or any(word in refused[3] for word in ELSEWHERE):
+        rejected = REJECTED.fullmatch(exchange.message)
+        if rejected is None or any(word in rejected[3] for word in OTHER_STAGES):
             continue
         message = decoding_error(scheme, exchange, schema_for(schemas, exchange.path))
-        expected = re.sub(r"<time>", lambda _: "…", refused[3])
+        expected = re.sub(r"<time>", lambda _: "…", rejected[3])
         if re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?", "…", message) != expected:
-            faults.append(f"{exchange.where}: wanted {expected}, found {message}")
+            differences.append(f"{exchange.name}: wanted {expected}, found {message}")
         counts["strict" if expected.startswith("strict") else "error"] += 1
-    assert not faults, "\n".join(faults)
+    assert not differences, "\n".join(differences)
     assert counts == {"strict": 23, "error": 17}
 
 
-def test_warnings_name_the_same_fields(shared_dir: Path) -> None:
-    scheme, schemas, compared, faults = builtin_scheme(), custom_schemas(shared_dir), 0, []
+def test_warnings_name_the_recorded_fields(shared_dir: Path) -> None:
+    scheme, schemas, compared, differences = builtin_scheme(), custom_schemas(shared_dir), 0, []
     for exchange in exchanges(shared_dir):
         expected = [w for w in exchange.warnings if w.startswith(("unknown field", "duplicate field"))]
         if not expected:
@@ -117,13 +117,13 @@ def test_warnings_name_the_same_fields(shared_dir: Path) -> None:
             "strict decoding error: "
         )
         if message != ", ".join(expected):
-            faults.append(f"{exchange.where}: wanted {expected}, found {message}")
-    assert not faults, "\n".join(faults)
+            differences.append(f"{exchange.name}: wanted {expected}, found {message}")
+    assert not differences, "\n".join(differences)
     assert compared == 13
 
 
-def test_unreadable_bodies_have_the_same_messages(shared_dir: Path) -> None:
-    faults: list[Any] = []
+def test_unreadable_bodies_have_the_recorded_messages(shared_dir: Path) -> None:
+    differences: list[Any] = []
     compared = 0
     for exchange in exchanges(shared_dir):
         if (unreadable := UNREADABLE.fullmatch(exchange.message)) is None:
@@ -134,6 +134,6 @@ def test_unreadable_bodies_have_the_same_messages(shared_dir: Path) -> None:
         except codec.DecodeError as error:
             kind = str(error)
         if kind != unreadable[1]:
-            faults.append(f"{exchange.where}: wanted {unreadable[1]}, found {kind}")
-    assert not faults, "\n".join(faults)
+            differences.append(f"{exchange.name}: wanted {unreadable[1]}, found {kind}")
+    assert not differences, "\n".join(differences)
     assert compared == 8

@@ -16,13 +16,13 @@ from sampan.api.types.version import Info
 from tests.api.recordings import recorded_responses
 
 
-class Walk:
-    """Sends values through decoding and encoding, and counts what it saw."""
+class RoundTrip:
+    """Decodes and encodes recorded values, and counts them by type."""
 
     def __init__(self) -> None:
         self.counts = Counter[str]()
 
-    def again(self, value: Any) -> Any:
+    def convert(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self.event(event) for event in value]
         if isinstance(value, dict) and "gitVersion" in value:
@@ -31,15 +31,15 @@ class Walk:
             self.counts["other"] += 1
             return value
         kind = type_of(value)
-        shown = self.custom(value) if kind is None else self.typed(value, kind)
-        if shown.get("rows"):
-            shown["rows"] = [{**row, "object": self.again(row.get("object"))} for row in shown["rows"]]
-        return shown
+        encoded = self.custom(value) if kind is None else self.typed(value, kind)
+        if encoded.get("rows"):
+            encoded["rows"] = [{**row, "object": self.convert(row.get("object"))} for row in encoded["rows"]]
+        return encoded
 
     def event(self, event: dict[str, Any]) -> Any:
         self.counts["events"] += 1
-        shown = self.typed(event, WatchEvent)
-        return {**shown, "object": self.again(event["object"])}
+        encoded = self.typed(event, WatchEvent)
+        return {**encoded, "object": self.convert(event["object"])}
 
     def typed(self, value: dict[str, Any], kind: type[Struct]) -> Any:
         self.counts["typed"] += 1
@@ -54,12 +54,12 @@ class Walk:
         is_list = "continue" in value["metadata"] or "items" in value
         for item in (
             value.get("items", []) if is_list else [value]
-        ):  # their metadata has a type though the rest has none
+        ):  # the metadata of custom objects is typed, although the rest is not
             meta, strict = codec.decode(json.dumps(item["metadata"]).encode(), ObjectMeta)
             assert (codec.to_value(meta), strict) == (item["metadata"], [])
-        shown, strict = codec.decode_any(json.dumps(value).encode())
+        encoded, strict = codec.decode_any(json.dumps(value).encode())
         assert not strict
-        return json.loads(codec.encode(shown))
+        return json.loads(codec.encode(encoded))
 
 
 def type_of(value: dict[str, Any]) -> type[Struct] | None:
@@ -67,21 +67,21 @@ def type_of(value: dict[str, Any]) -> type[Struct] | None:
     return type_for(GroupVersionKind(group=group, version=version, kind=value["kind"]))
 
 
-def test_objects_of_a_real_server_come_back_the_same(shared_dir: Path) -> None:
-    walk, steps, faults = Walk(), 0, []
+def test_recorded_objects_round_trip(shared_dir: Path) -> None:
+    round_trip, steps, differences = RoundTrip(), 0, []
     for response in recorded_responses(shared_dir):
         steps += 1
-        where = f"{response.scenario} step {response.step} ({response.request})"
+        name = f"{response.scenario} step {response.step} ({response.request})"
         try:
-            again = response.without_ignored(walk.again(response.body))
+            result = response.without_ignored(round_trip.convert(response.body))
         except (ValueError, AssertionError) as error:
-            faults.append(f"{where}: {error}")
+            differences.append(f"{name}: {error}")
             continue
-        if again != response.without_ignored(response.body):
-            faults.append(f"{where}: {first_difference(response.body, again)}")
-    assert not faults, "\n".join(faults)
+        if result != response.without_ignored(response.body):
+            differences.append(f"{name}: {first_difference(response.body, result)}")
+    assert not differences, "\n".join(differences)
     assert steps == 2793
-    assert walk.counts == {"typed": 2887, "items": 286, "events": 140, "custom": 96, "other": 80}
+    assert round_trip.counts == {"typed": 2887, "items": 286, "events": 140, "custom": 96, "other": 80}
 
 
 def first_difference(expected: Any, actual: Any, path: str = "") -> str:
@@ -97,9 +97,9 @@ def first_difference(expected: Any, actual: Any, path: str = "") -> str:
 
 
 @pytest.mark.parametrize(("group", "kind"), [("", "Pod"), ("", "Service"), ("apps", "Deployment")])
-def test_encoded_objects_begin_with_their_title(group: str, kind: str) -> None:
+def test_encoded_objects_start_with_kind_and_api_version(group: str, kind: str) -> None:
     gvk = GroupVersionKind(group=group, version="v1", kind=kind)
     type_ = type_for(gvk)
     assert type_ is not None
-    title = f'{{"kind":"{kind}","apiVersion":"{gvk.api_version}","metadata":{{'
-    assert codec.encode(type_()).startswith(title.encode())
+    start = f'{{"kind":"{kind}","apiVersion":"{gvk.api_version}","metadata":{{'
+    assert codec.encode(type_()).startswith(start.encode())

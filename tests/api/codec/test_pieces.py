@@ -1,4 +1,4 @@
-"""Large JSON that is decoded in pieces becomes what it becomes in one."""
+"""Large JSON that is decoded in pieces gives the same result as in one piece."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _small_pieces(request: pytest.FixtureRequest) -> Any:
 
 @settings(max_examples=100)
 @given(data=st.data(), kind=st.sampled_from(KINDS), indent=st.sampled_from([None, 1]))
-def test_typed_objects(data: st.DataObject, kind: type[Any], indent: int | None) -> None:
+def test_typed_objects_decode_the_same_in_pieces(data: st.DataObject, kind: type[Any], indent: int | None) -> None:
     value = data.draw(values(schemas.of(kind), depth=5))
     body = stdlib_json.dumps(value, indent=indent).encode()
     assert json.decode(body, kind) == (json.read(body, kind), [])
@@ -39,7 +39,7 @@ def test_typed_objects(data: st.DataObject, kind: type[Any], indent: int | None)
 
 @settings(max_examples=100)
 @given(data=st.data(), kind=st.sampled_from(KINDS))
-def test_plain_values(data: st.DataObject, kind: type[Any]) -> None:
+def test_plain_values_decode_the_same_in_pieces(data: st.DataObject, kind: type[Any]) -> None:
     value = data.draw(values(schemas.of(kind), depth=5))
     body = msgspec.json.encode({"a": [value, 1.5, 2.0, None], "b": value})
     assert json.decode_any(body) == (json.read_any(body), [])
@@ -63,7 +63,7 @@ def test_strict_errors_are_found_in_every_piece(body: str, error: str) -> None:
 
 
 @pytest.mark.parametrize("body", [b'{"data":{"a":1%b}}', b'{"data":[%b]}', b'{"data"%b}', b"[%b]", b'{"data":{"a":%b}'])
-def test_bad_bodies_are_refused_with_the_same_words(body: bytes) -> None:
+def test_errors_are_the_same_as_without_pieces(body: bytes) -> None:
     body %= b" " * 100
     with pytest.raises(json.DecodeError) as large:
         json.decode(body, ConfigMap)
@@ -74,12 +74,12 @@ def test_bad_bodies_are_refused_with_the_same_words(body: bytes) -> None:
     assert str(large.value) == str(small.value)
 
 
-def test_null_is_a_value() -> None:
+def test_null_values_are_decoded() -> None:
     body = b'{"data":null,"metadata":{"name":"a","labels":null}%b}' % (b" " * 100)
     assert json.decode(body, ConfigMap)[0].metadata.name == "a"
 
 
-def test_brackets_and_commas_in_strings_do_not_count() -> None:
+def test_brackets_and_commas_in_strings_do_not_count_as_values() -> None:
     json.check_size(msgspec.json.encode({"a": '[{,"\\' * 200_000}))
     with pytest.raises(json.BodyTooLargeError):
         json.check_size(msgspec.json.encode({"a": ['"'] * 300_000}))
@@ -98,7 +98,7 @@ def test_brackets_and_commas_in_strings_do_not_count() -> None:
         b'[1,"%b",,2]',
     ],
 )
-def test_malformed_bodies_are_refused(body: bytes) -> None:
+def test_malformed_bodies_are_rejected(body: bytes) -> None:
     with pytest.raises(json.DecodeError):
         json.decode_any(body % (b"x" * 100))
 

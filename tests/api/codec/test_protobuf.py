@@ -1,5 +1,5 @@
-"""The protobuf codec against what a real server sent, against random objects written by the Go types, and against
-hostile bytes."""
+"""The protobuf codec, compared with bodies of a real server and random objects of the Go types, and with hostile
+bytes."""
 
 import importlib.util
 import json
@@ -23,8 +23,8 @@ from sampan.api.codec.protobuf.table import table
 from sampan.api.codec.protobuf.wire import delimited, varint
 
 RANDOM = Path(__file__).parents[1] / "data" / "protobuf_vectors.json"
-TWICE_RECORDED = {"APIServiceList", "PriorityClassList"}
-"""Lists whose JSON and protobuf were asked for at different revisions."""
+RECORDED_AT_TWO_REVISIONS = {"APIServiceList", "PriorityClassList"}
+"""Lists whose JSON and protobuf were requested at different revisions."""
 
 
 def recorded(shared_dir: Path) -> list[dict[str, Any]]:
@@ -40,7 +40,7 @@ def random_objects() -> list[dict[str, Any]]:
 
 def without_revision(vector: dict[str, Any]) -> dict[str, Any]:
     value = deepcopy(vector)
-    if value["kind"] in TWICE_RECORDED:
+    if value["kind"] in RECORDED_AT_TWO_REVISIONS:
         for key in ("resourceVersion", "continue"):
             value["metadata"].pop(key, None)
     return value
@@ -52,7 +52,7 @@ def plain(decoded: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def named(vector: dict[str, Any]) -> str:
+def vector_name(vector: dict[str, Any]) -> str:
     return f"{vector['json']['apiVersion']} {vector['json']['kind']}"
 
 
@@ -61,22 +61,22 @@ class TestRecorded:
         vectors = recorded(shared_dir)
         for vector in vectors:
             decoded = plain(protobuf.decode(b64decode(vector["protobuf"])))
-            assert without_revision(decoded) == without_revision(vector["json"]), named(vector)
+            assert without_revision(decoded) == without_revision(vector["json"]), vector_name(vector)
         assert len(vectors) == 159
 
     def test_every_vector_encodes_back(self, shared_dir: Path) -> None:
         differ = []
         for vector in recorded(shared_dir):
             encoded = protobuf.encode(vector["json"])
-            assert plain(protobuf.decode(encoded)) == vector["json"], named(vector)
+            assert plain(protobuf.decode(encoded)) == vector["json"], vector_name(vector)
             if encoded != b64decode(vector["protobuf"]):
                 differ.append((vector["kind"], vector["json"]["metadata"].get("name")))
         # r2 holds raw JSON with its client's spaces, which JSON values do not keep.
         assert differ == [("APIServiceList", None), ("ControllerRevision", "r2"), ("PriorityClassList", None)]
 
 
-@pytest.mark.parametrize("vector", random_objects(), ids=named)
-def test_random_object(vector: dict[str, Any]) -> None:
+@pytest.mark.parametrize("vector", random_objects(), ids=vector_name)
+def test_random_object_has_the_same_json_and_protobuf_as_with_go(vector: dict[str, Any]) -> None:
     data = b64decode(vector["protobuf"])
     assert plain(protobuf.decode(data)) == vector["json"]
     assert protobuf.encode(vector["json"]) == data
@@ -130,7 +130,7 @@ class TestEnvelope:
             value = {"kind": "PartialObjectMetadataList", "apiVersion": f"meta.k8s.io/{version}", "metadata": {}}
             assert protobuf.decode(protobuf.encode(value | {"items": items})) == value | {"items": items}
 
-    def test_list_of_anything(self) -> None:
+    def test_list_of_mixed_objects(self) -> None:
         value = {
             "apiVersion": "v1",
             "kind": "List",
@@ -161,24 +161,24 @@ class TestWatch:
         assert [event["type"] for event in protobuf.unframe(stream)] == ["ADDED", "DELETED"]
         assert protobuf.unframe(stream)[0] == self.EVENT
 
-    def test_the_wire_form_of_an_event(self) -> None:
+    def test_wire_format_of_an_event(self) -> None:
         obj = protobuf.encode(self.EVENT["object"])
         message = protobuf.frame(self.EVENT)
         assert struct.unpack(">I", message[:4]) == (len(message) - 4,)
         assert message[4:] == b"\x0a\x05ADDED" + delimited(b"\x12", delimited(b"\x0a", obj))
 
-    def test_bytes_that_arrive_one_by_one(self) -> None:
+    def test_events_are_unframed_byte_by_byte(self) -> None:
         unframer = protobuf.Unframer()
         stream = protobuf.frame(self.EVENT) * 2
         messages = [message for byte in stream for message in unframer.feed(bytes([byte]))]
         unframer.finish()
         assert [protobuf.decode_event(message) for message in messages] == [self.EVENT] * 2
 
-    def test_frames_are_bounded(self) -> None:
+    def test_frame_size_is_limited(self) -> None:
         with pytest.raises(ProtobufError, match="larger than 10"):
             list(protobuf.Unframer(max_size=10).feed(b"\xff\xff\xff\xff"))
 
-    def test_a_stream_cut_short(self) -> None:
+    def test_truncated_stream_is_an_error(self) -> None:
         with pytest.raises(ProtobufError, match="unexpected EOF"):
             protobuf.unframe(protobuf.frame(self.EVENT)[:-1])
 
@@ -191,36 +191,39 @@ def config_map(body: bytes) -> dict[str, Any]:
     return protobuf.decode(protobuf.wrap("v1", "ConfigMap", body))
 
 
-class TestHostile:
-    """ConfigMap: 1 metadata, 2 data, 3 binaryData, 4 immutable."""
+MALFORMED_CONFIG_MAPS = {
+    "no length": (b"\x0a", "unexpected EOF"),
+    "length beyond the end": (b"\x0a\x05ab", "unexpected EOF"),
+    "huge length": (b"\x0a" + varint(2**63), "unexpected EOF"),
+    "endless varint": (b"\x20" + b"\xff" * 100, "integer overflow"),
+    "endless tag": (b"\xff" * 100, "integer overflow"),
+    "varint beyond its message": (b"\x0a\x01\x38\x01", "unexpected EOF"),
+    "wrong wire type": (b"\x08\x01", "wrong wireType = 0 for field metadata"),
+    "wrong wire type of an integer": (b"\x22\x00", "wrong wireType = 2 for field immutable"),
+    "field zero": (b"\x02\x00", "illegal tag 0"),
+    "group": (b"\xfb\x07", "illegal wireType 3"),
+    "end of a group": (b"\xfc\x07", "illegal wireType 4"),
+    "group of a known field": (b"\x0b", "wrong wireType = 3"),
+    "illegal wire type": (b"\xff\x07", "illegal wireType 7"),
+    "unknown field cut short": (b"\xf9\x07\x00", "unexpected EOF"),
+    "map key of a wrong type": (b"\x12\x02\x08\x01", "wrong wireType = 0 in a map entry"),
+    "map entry beyond its end": (b"\x12\x02\x0a\x05abcde", "unexpected EOF"),
+    "time that is no message": (b"\x0a\x04\x42\x02\x0a\x00", "wrong wireType = 2"),
+    "time out of range": (
+        delimited(b"\x0a", delimited(b"\x42", b"\x08" + varint(2**62))),
+        "out of range",
+    ),
+}
+"""Fields of a ConfigMap: 1 metadata, 2 data, 3 binaryData, 4 immutable."""
 
+
+class TestHostile:
     @pytest.mark.parametrize(
         ("body", "error"),
-        {
-            "no length": (b"\x0a", "unexpected EOF"),
-            "length beyond the end": (b"\x0a\x05ab", "unexpected EOF"),
-            "huge length": (b"\x0a" + varint(2**63), "unexpected EOF"),
-            "endless varint": (b"\x20" + b"\xff" * 100, "integer overflow"),
-            "endless tag": (b"\xff" * 100, "integer overflow"),
-            "varint beyond its message": (b"\x0a\x01\x38\x01", "unexpected EOF"),
-            "wrong wire type": (b"\x08\x01", "wrong wireType = 0 for field metadata"),
-            "wrong wire type of an integer": (b"\x22\x00", "wrong wireType = 2 for field immutable"),
-            "field zero": (b"\x02\x00", "illegal tag 0"),
-            "group": (b"\xfb\x07", "illegal wireType 3"),
-            "end of a group": (b"\xfc\x07", "illegal wireType 4"),
-            "group of a known field": (b"\x0b", "wrong wireType = 3"),
-            "illegal wire type": (b"\xff\x07", "illegal wireType 7"),
-            "unknown field cut short": (b"\xf9\x07\x00", "unexpected EOF"),
-            "map key of a wrong type": (b"\x12\x02\x08\x01", "wrong wireType = 0 in a map entry"),
-            "map entry beyond its end": (b"\x12\x02\x0a\x05abcde", "unexpected EOF"),
-            "time that is no message": (b"\x0a\x04\x42\x02\x0a\x00", "wrong wireType = 2"),
-            "time out of range": (
-                delimited(b"\x0a", delimited(b"\x42", b"\x08" + varint(2**62))),
-                "out of range",
-            ),
-        }.values(),
+        MALFORMED_CONFIG_MAPS.values(),
+        ids=MALFORMED_CONFIG_MAPS,
     )
-    def test_refused(self, body: bytes, error: str) -> None:
+    def test_malformed_message_is_rejected(self, body: bytes, error: str) -> None:
         with pytest.raises(ProtobufError, match=error):
             config_map(body)
 
@@ -234,7 +237,7 @@ class TestHostile:
             (b"k8s\0\x08\x01", "of an envelope"),
         ],
     )
-    def test_envelope_refused(self, data: bytes, error: str) -> None:
+    def test_malformed_envelope_is_rejected(self, data: bytes, error: str) -> None:
         with pytest.raises(ProtobufError, match=error):
             protobuf.decode(data)
 
@@ -242,10 +245,10 @@ class TestHostile:
         unknown = b"\xf8\x07\x01" + b"\xf9\x07" + bytes(8) + b"\xfa\x07\x03abc" + b"\xfd\x07" + bytes(4)
         assert config_map(unknown + b"\x20\x01" + unknown)["immutable"] is True
 
-    def test_what_is_not_utf8_is_replaced(self) -> None:
+    def test_invalid_utf8_is_replaced(self) -> None:
         assert config_map(b"\x12\x08\x0a\x01k\x12\x03a\xffb")["data"] == {"k": "a�b"}
 
-    def test_parts_of_a_message_are_merged_and_the_last_value_counts(self) -> None:
+    def test_repeated_messages_are_merged_and_the_last_value_wins(self) -> None:
         name, namespace, empty = b"\x0a\x03\x0a\x01a", b"\x0a\x03\x1a\x01b", b"\x0a\x02\x0a\x00"
         assert config_map(name + namespace)["metadata"] == {"name": "a", "namespace": "b"}
         assert config_map(name + empty)["metadata"] == {}
@@ -259,7 +262,7 @@ class TestHostile:
         decoded = protobuf.decode(protobuf.wrap("v1", "Pod", spec))
         assert decoded["spec"]["securityContext"] == {"supplementalGroups": [1, 300, -1]}
 
-    def test_deep_schemas(self) -> None:
+    def test_nesting_of_schemas_is_limited(self) -> None:
         def nested(depth: int) -> dict[str, Any]:
             schema: dict[str, Any] = {"type": "string"}
             for _ in range(depth):
@@ -285,7 +288,7 @@ class TestHostile:
         with pytest.raises(ProtobufError, match="nested more than"):
             protobuf.decode(protobuf.wrap("apiextensions.k8s.io/v1", "CustomResourceDefinition", body))
 
-    def test_deep_envelopes(self) -> None:
+    def test_nesting_of_envelopes_is_limited(self) -> None:
         data = protobuf.wrap("v1", "Namespace", b"")
         for _ in range(200):
             data = protobuf.wrap("v1", "List", delimited(b"\x12", delimited(b"\x0a", data)))
@@ -293,40 +296,40 @@ class TestHostile:
             protobuf.decode(data)
 
     @pytest.mark.parametrize("depth", [600, 100_000])
-    def test_deep_raw_json(self, depth: int) -> None:
+    def test_nesting_of_raw_json_is_limited(self, depth: int) -> None:
         raw = b"[" * depth + b"]" * depth
         with pytest.raises(ProtobufError, match="raw JSON"):
             protobuf.decode_event(delimited(b"\x12", delimited(b"\x0a", raw)))
 
-    def test_items_of_nothing_do_not_fill_the_memory(self) -> None:
+    def test_number_of_nearly_empty_items_is_limited(self) -> None:
         with pytest.raises(ProtobufError, match="too many nearly empty items"):
             protobuf.decode(protobuf.wrap("v1", "PodList", b"\x12\x00" * 1_000_000))
 
     @given(st.binary(max_size=200))
-    def test_random_bytes(self, data: bytes) -> None:
+    def test_random_bytes_are_decoded_or_rejected(self, data: bytes) -> None:
         for body in (data, b"k8s\0" + data, *(protobuf.wrap(*key, data) for key in KINDS)):
-            decodes_or_refuses(body)
+            check_decoded_or_rejected(body)
 
     @given(st.data())
-    def test_mutated_objects(self, data: st.DataObject) -> None:
+    def test_mutated_objects_are_decoded_or_rejected(self, data: st.DataObject) -> None:
         body = bytearray(data.draw(st.sampled_from(BODIES)))
         for _ in range(data.draw(st.integers(1, 4))):
             start = data.draw(st.integers(0, len(body)))
             stop = data.draw(st.integers(start, min(len(body), start + 8)))
             body[start:stop] = data.draw(st.binary(max_size=8))
-        decodes_or_refuses(bytes(body))
+        check_decoded_or_rejected(bytes(body))
 
     @given(st.sampled_from(range(20)), st.integers(0, 10_000))
-    def test_objects_cut_short(self, index: int, size: int) -> None:
-        decodes_or_refuses(BODIES[index][:size])
+    def test_truncated_objects_are_decoded_or_rejected(self, index: int, size: int) -> None:
+        check_decoded_or_rejected(BODIES[index][:size])
 
 
 KINDS = [("v1", "Pod"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition"), ("v1", "List"), ("v1", "Event")]
 BODIES = [b64decode(vector["protobuf"]) for vector in random_objects()]
 
 
-def decodes_or_refuses(data: bytes) -> None:
-    """Whatever decodes is JSON and has a protobuf form that decodes to the same, but for pointers to nothing."""
+def check_decoded_or_rejected(data: bytes) -> None:
+    """Check that the data is rejected, or decodes to JSON that survives a round trip, except for nulls."""
     try:
         decoded = protobuf.decode(data)
     except ProtobufError:
@@ -342,7 +345,7 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-class TestEncodeRefuses:
+class TestEncodeErrors:
     @pytest.mark.parametrize(
         ("fields", "error"),
         [
@@ -360,11 +363,11 @@ class TestEncodeRefuses:
             ({"metadata": {"name": "\ud800"}}, "surrogates not allowed"),
         ],
     )
-    def test_refused(self, fields: dict[str, Any], error: str) -> None:
+    def test_value_of_the_wrong_type_is_rejected(self, fields: dict[str, Any], error: str) -> None:
         with pytest.raises(ProtobufError, match=error):
             protobuf.encode({"apiVersion": "v1", "kind": "ConfigMap"} | fields)
 
-    def test_no_kind(self) -> None:
+    def test_object_without_a_kind_is_rejected(self) -> None:
         with pytest.raises(ProtobufError, match="without apiVersion and kind"):
             protobuf.encode({"metadata": {}})
 
@@ -373,20 +376,20 @@ MOMENTS = st.datetimes(timezones=st.just(UTC)).filter(lambda moment: moment.year
 
 
 @given(MOMENTS)
-def test_times(moment: datetime) -> None:
+def test_times_round_trip(moment: datetime) -> None:
     metadata = {"deletionTimestamp": moment.isoformat()[:19] + "Z"}
     value = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
     assert protobuf.decode(protobuf.encode(value)) == value
 
 
 @given(MOMENTS)
-def test_micro_times(moment: datetime) -> None:
+def test_micro_times_round_trip(moment: datetime) -> None:
     spec = {"renewTime": f"{moment.isoformat()[:19]}.{moment.microsecond:06d}Z"}
     value = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {}, "spec": spec}
     assert protobuf.decode(protobuf.encode(value)) == value
 
 
-def test_the_zero_time_is_null() -> None:
+def test_zero_time_is_decoded_as_null() -> None:
     body = protobuf.encode_body("v1", "ServiceAccount", {"metadata": {"deletionTimestamp": "0001-01-01T00:00:00Z"}})
     assert protobuf.decode(protobuf.wrap("v1", "ServiceAccount", body))["metadata"] == {"deletionTimestamp": None}
 
@@ -401,6 +404,6 @@ def generator(repository: Path) -> ModuleType:
     return module
 
 
-def test_table_is_fresh(repository: Path, shared_dir: Path) -> None:
+def test_protobuf_table_is_up_to_date(repository: Path, shared_dir: Path) -> None:
     generated = generator(repository).main(shared_dir / "reference" / "protobuf-fields-v1.36.json")
     assert generated == (repository / "src/sampan/api/data/protobuf.json").read_text()

@@ -1,5 +1,5 @@
-"""YAML against what sigs.k8s.io/yaml (the library of kubectl and the real server) reads and writes, against the real
-server's recorded answers, and against hostile texts."""
+"""YAML, compared with sigs.k8s.io/yaml (the library of kubectl and the real server) and with recorded responses, and
+with hostile texts."""
 
 import json
 from functools import partial
@@ -16,20 +16,20 @@ from sampan.api.codec.yaml.nodes import MAX_DEPTH
 from tests.input_cost import check_cost
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "yaml_vectors.json").read_bytes())
-"""Made with sigs.k8s.io/yaml v1.6.0 on random values and on texts written for these tests."""
+"""Results of sigs.k8s.io/yaml v1.6.0 for random values and for texts written for these tests."""
 
 
-def by_value(value: Any) -> Any:
-    """Numbers beyond 64 bits as the server reads them from JSON: floats."""
+def with_large_floats(value: Any) -> Any:
+    """Return the value with integers beyond 64 bits as floats, as the server reads them from JSON."""
     if isinstance(value, dict):
-        return {key: by_value(item) for key, item in value.items()}
+        return {key: with_large_floats(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [by_value(item) for item in value]
+        return [with_large_floats(item) for item in value]
     return float(value) if isinstance(value, int) and abs(value) >= 2**63 else value
 
 
-def test_decoding_equals_the_servers_library() -> None:
-    wrong = []
+def test_decoding_is_the_same_as_with_sigs_yaml() -> None:
+    different = []
     for vector in VECTORS["decode"]:
         try:
             decoded = yaml.decode(vector["yaml"].encode())
@@ -37,22 +37,22 @@ def test_decoding_equals_the_servers_library() -> None:
             same = vector.get("error") == str(error)
         else:
             strict = yaml.strict_message(decoded.strict_errors) if decoded.strict_errors else None
-            same = "json" in vector and by_value(decoded.value) == by_value(vector["json"])
+            same = "json" in vector and with_large_floats(decoded.value) == with_large_floats(vector["json"])
             same = same and strict == vector.get("strict")
         if not same:
-            wrong.append(vector)
-    assert not wrong
+            different.append(vector)
+    assert not different
     assert len(VECTORS["decode"]) > 400
 
 
-def test_encoding_equals_the_servers_library() -> None:
-    wrong = [vector for vector in VECTORS["encode"] if yaml.encode(vector["json"]).decode() != vector["yaml"]]
-    assert not wrong
+def test_encoding_is_the_same_as_with_sigs_yaml() -> None:
+    different = [vector for vector in VECTORS["encode"] if yaml.encode(vector["json"]).decode() != vector["yaml"]]
+    assert not different
     assert len(VECTORS["encode"]) > 400
 
 
-def test_strict_errors_are_those_of_the_recordings(shared_dir: Path) -> None:
-    """The scenario's bodies against the messages that the real server answered with."""
+def test_strict_errors_have_the_recorded_messages(shared_dir: Path) -> None:
+    """Bodies of the scenario have the errors of the real server's responses."""
     scenario = yaml.decode((shared_dir / "golden/scenarios/validation-yaml.yaml").read_bytes()).value
     recording = json.loads((shared_dir / "golden/recorded/validation-yaml.json").read_bytes())
     checked = 0
@@ -86,33 +86,33 @@ class TestDecode:
     def test_values(self, source: str, value: Any) -> None:
         assert yaml.decode(source.encode()) == (value, [])
 
-    def test_a_key_twice(self) -> None:
+    def test_duplicate_keys_are_strict_errors(self) -> None:
         decoded = yaml.decode(b"a: 1\nb: {c: 1, c: 2}\na: 3\n")
         assert decoded.value == {"a": 3, "b": {"c": 2}}
         assert decoded.strict_errors == ['line 2: key "c" already set in map', 'line 3: key "a" already set in map']
         expected = 'yaml: unmarshal errors:\n  line 2: key "c" already set in map\n  line 3: key "a" already set in map'
         assert yaml.strict_message(decoded.strict_errors) == expected
 
-    def test_what_an_alias_stands_for_is_not_shared(self) -> None:
+    def test_values_of_aliases_are_not_shared(self) -> None:
         value = yaml.decode(b"a: &x {k: [1]}\nb: *x\n").value
         value["a"]["k"].append(2)
         assert value["b"] == {"k": [1]}
 
 
 class TestHostile:
-    def test_aliases_may_not_explode(self) -> None:
+    def test_excessive_aliasing_is_rejected(self) -> None:
         lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
         lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
         with pytest.raises(YamlError, match=r"^yaml: document contains excessive aliasing$"):
             yaml.decode("\n".join(lines).encode())
 
-    def test_merges_may_not_explode(self) -> None:
+    def test_excessive_merge_keys_are_rejected(self) -> None:
         lines = ["a0: &a0 {" + ", ".join(f"k{n}: v" for n in range(50)) + "}"]
         lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 20)}]}}" for n in range(1, 10)]
         with pytest.raises(YamlError, match="excessive aliasing"):
             yaml.decode("\n".join(lines).encode())
 
-    def test_an_alias_inside_itself(self) -> None:
+    def test_alias_that_contains_itself_is_rejected(self) -> None:
         with pytest.raises(YamlError, match="anchor 'x' value contains itself"):
             yaml.decode(b"a: &x [*x]")
         with pytest.raises(YamlError, match="contains itself"):
@@ -131,11 +131,11 @@ class TestHostile:
         ],
         ids=["lists", "maps", "dashes", "blocks", "through an alias"],
     )
-    def test_nesting_is_bounded(self, source: str) -> None:
+    def test_nesting_depth_is_limited(self, source: str) -> None:
         with pytest.raises(YamlError, match="exceeded max depth"):
             yaml.decode(source.encode())
 
-    def test_as_deep_as_allowed(self) -> None:
+    def test_largest_allowed_depth_round_trips(self) -> None:
         value: Any = 1
         for level in range(MAX_DEPTH):
             value = [value] if level % 2 else {"k": value}
@@ -144,24 +144,24 @@ class TestHostile:
             yaml.encode([value])
 
     @pytest.mark.parametrize("source", [b"a: \xff", b"a: \x00", b"\xef\xbb", b"\xc3"])
-    def test_what_is_not_text(self, source: bytes) -> None:
+    def test_invalid_utf8_and_control_characters_are_rejected(self, source: bytes) -> None:
         with pytest.raises(YamlError, match=r"^yaml: "):
             yaml.decode(source)
 
-    def test_long_numbers_take_no_time(self) -> None:
+    def test_cost_of_long_numbers_is_bounded(self) -> None:
         for text in ("9" * 99_000, "0x" + "f" * 99_000, "1_" * 49_500, "0b" + "1" * 99_000, "1" * 5000 + ":1"):
             check_cost(partial(yaml.decode, b"a: " + text.encode()))
 
     @given(st.binary(max_size=60))
-    def test_random_bytes(self, source: bytes) -> None:
-        decodes_or_refuses(source)
+    def test_random_bytes_are_decoded_or_rejected(self, source: bytes) -> None:
+        check_decoded_or_rejected(source)
 
     @given(st.text(alphabet="ab1:-?[]{},#&*!|>'\"%@`~<=. \n\t\\é😀", max_size=40))
-    def test_random_indicators(self, source: str) -> None:
-        decodes_or_refuses(source.encode())
+    def test_random_indicators_are_decoded_or_rejected(self, source: str) -> None:
+        check_decoded_or_rejected(source.encode())
 
 
-def decodes_or_refuses(source: bytes) -> None:
+def check_decoded_or_rejected(source: bytes) -> None:
     try:
         decoded = yaml.decode(source)
     except YamlError:
@@ -201,7 +201,7 @@ VALUES = st.recursive(
 
 # The key << is written without quotes and read as a merge, by the real library too.
 @given(VALUES)
-def test_what_is_written_is_read_back(value: Any) -> None:
+def test_values_round_trip(value: Any) -> None:
     assert yaml.decode(yaml.encode(value)) == (value, [])
 
 
@@ -213,6 +213,6 @@ def test_long_lines_are_folded_without_loss(words: list[str]) -> None:
     assert all(len(line) <= 80 + longest + 1 for line in written.splitlines())
 
 
-def test_only_json_values_are_written() -> None:
+def test_only_json_values_can_be_encoded() -> None:
     with pytest.raises(TypeError, match="set is not a JSON value"):
         yaml.encode({"a": {1}})

@@ -1,4 +1,4 @@
-"""What the real server says of values of a wrong type in a strategic merge patch; the answers come from its code."""
+"""Messages for values of a wrong type in a strategic merge patch, as produced by the code of the real server."""
 
 from typing import Any
 
@@ -44,8 +44,8 @@ def _nested(path: str, value: Any) -> Any:
         ),
     ],
 )
-def test_wrong_types(path: str, value: Any, message: str) -> None:
+def test_message_for_a_value_of_the_wrong_type(path: str, value: Any, message: str) -> None:
     whole = _nested(path, value)
-    with pytest.raises(json.DecodeError) as fault:
+    with pytest.raises(json.DecodeError) as raised:
         json.decode_value(whole, Pod)
-    assert conversion_errors.conversion_error(whole, schemas.of(Pod), str(fault.value)) == message
+    assert conversion_errors.conversion_error(whole, schemas.of(Pod), str(raised.value)) == message

@@ -1,4 +1,4 @@
-"""Go's ways of printing; the expected texts were printed by Go."""
+"""Go's text formats of values; the expected texts were printed by Go."""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ def test_quote(text: str, quoted: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "expected"),
     [
         ({"b": 1, "a": ["x", None, True]}, "map[a:[x <nil> true] b:1]"),
         ([], "[]"),
@@ -49,12 +49,12 @@ def test_quote(text: str, quoted: str) -> None:
         (1e100, "1e+100"),
     ],
 )
-def test_value(value: Any, shown: str) -> None:
-    assert gotext.value(value) == shown
+def test_value(value: Any, expected: str) -> None:
+    assert gotext.value(value) == expected
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "expected"),
     [
         ("word", "word"),
         (5, "%!s(int64=5)"),
@@ -65,12 +65,12 @@ def test_value(value: Any, shown: str) -> None:
         (["a", None], "[a %!s(<nil>)]"),
     ],
 )
-def test_text(value: Any, shown: str) -> None:
-    assert gotext.text(value) == shown
+def test_text(value: Any, expected: str) -> None:
+    assert gotext.text(value) == expected
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "expected"),
     [
         ({"b": "<&>", "a": [1, 2.0, None]}, '{"a":[1,2,null],"b":"\\u003c\\u0026\\u003e"}'),
         (1e21, "1e+21"),
@@ -80,8 +80,8 @@ def test_text(value: Any, shown: str) -> None:
         ("\x01\b\u2028", '"\\u0001\\b\\u2028"'),
     ],
 )
-def test_json_text(value: Any, shown: str) -> None:
-    assert gotext.json_text(value) == shown
+def test_json_text(value: Any, expected: str) -> None:
+    assert gotext.json_text(value) == expected
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -119,7 +119,7 @@ def test_compact_json(raw: bytes, expected: bytes) -> None:
     assert gotext.compact_json(raw) == expected
 
 
-def test_label_selectors_as_events_show_them() -> None:
+def test_label_selector_format_in_events() -> None:
     selector = LabelSelector(
         matchLabels={"b": "2", "a": "1"},
         matchExpressions=[LabelSelectorRequirement(key="k", operator="In", values=["x", "y"])],

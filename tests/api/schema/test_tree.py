@@ -1,4 +1,4 @@
-"""The schema trees: what they say is what a real server publishes, and they are one tree."""
+"""The schema trees: equal to the definitions that a real server publishes, with shared nodes."""
 
 import json
 from pathlib import Path
@@ -14,12 +14,12 @@ def test_definitions_are_published_as_by_a_real_server(shared_dir: Path) -> None
     published: dict[str, Any] = json.loads((shared_dir / "reference/openapi-v3-schemas-v1.36.json").read_text())
     assert len(published) == 584
     for name, expected in published.items():
-        shown = openapi.definition(schemas.definition(name))
-        assert shown == _with_references(expected), name
+        actual = openapi.definition(schemas.definition(name))
+        assert actual == _with_references(expected), name
 
 
 def _with_references(node: dict[str, Any]) -> dict[str, Any]:
-    """The reference file writes a few fields as a bare $ref, which means the same as allOf with it alone."""
+    """Return the definition with each bare $ref of the reference file as allOf, which means the same."""
     fields = {name: _allof(field) for name, field in node.get("properties", {}).items()}
     return {**node, "properties": fields} if fields else node
 
@@ -28,14 +28,14 @@ def _allof(field: dict[str, Any]) -> dict[str, Any]:
     return {"allOf": [field]} if list(field) == ["$ref"] else field
 
 
-def test_a_definition_is_one_object_and_its_uses_share_its_fields() -> None:
+def test_references_share_the_fields_of_a_definition() -> None:
     pod = schemas.definition("io.k8s.api.core.v1.Pod")
     assert schemas.definition("io.k8s.api.core.v1.Pod") is pod
     template = schemas.definition("io.k8s.api.core.v1.PodTemplateSpec")
     assert template.properties["spec"].properties is pod.properties["spec"].properties
 
 
-def test_what_a_field_says_stays_on_the_field() -> None:
+def test_list_and_patch_attributes_belong_to_the_field() -> None:
     spec = schemas.definition("io.k8s.api.core.v1.PodSpec").properties
     containers = spec["containers"]
     assert (containers.list_type, containers.list_keys, containers.patch_key) == ("map", ("name",), "name")
@@ -61,29 +61,29 @@ def test_what_a_field_says_stays_on_the_field() -> None:
         ("certificates.v1.CertificateSigningRequestSpec", "request", "string", "byte"),
     ],
 )
-def test_scalars(definition: str, field: str, type: str, format: str) -> None:
+def test_types_and_formats_of_scalars(definition: str, field: str, type: str, format: str) -> None:
     schema = schemas.definition(f"io.k8s.api.{definition}").properties[field]
     assert (schema.type, schema.format) == (type, format)
 
 
-def test_a_schema_may_hold_itself() -> None:
+def test_recursive_schema() -> None:
     props = schemas.definition("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
     assert props.properties["not"].properties is props.properties
     items = props.properties["items"]
     assert (items.type, items.properties.keys()) == ("", props.properties.keys())
 
 
-def test_an_unknown_definition() -> None:
+def test_unknown_definition_raises_key_error() -> None:
     with pytest.raises(KeyError):
         schemas.definition("io.k8s.api.core.v1.Chair")
 
 
-def test_versions_that_are_off_by_default_have_schemas() -> None:
+def test_versions_disabled_by_default_have_schemas() -> None:
     toleration = schemas.definition("io.k8s.api.resource.v1beta1.DeviceToleration")
     assert toleration.properties["operator"].default == "Equal"
 
 
-def test_the_tree_of_a_custom_resource() -> None:
+def test_schema_of_a_custom_resource() -> None:
     schema = from_openapi(
         {
             "type": "object",

@@ -12,15 +12,17 @@ from sampan.api.selectors.fields import FieldSelector, FieldSelectorError, Field
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "field_selector_vectors.json").read_text())
 
 
-@pytest.mark.parametrize(("text", "written", "terms", "error"), VECTORS)
-def test_as_the_real_server(text: str, written: str, terms: list[list[str]] | None, error: str | None) -> None:
+@pytest.mark.parametrize(("text", "expected", "terms", "error"), VECTORS)
+def test_parsing_is_the_same_as_on_the_real_server(
+    text: str, expected: str, terms: list[list[str]] | None, error: str | None
+) -> None:
     if error:
         with pytest.raises(FieldSelectorError) as raised:
             parse(text)
         assert str(raised.value) == error
     else:
         selector = parse(text)
-        assert str(selector) == written
+        assert str(selector) == expected
         assert [[term.field, "!=" if term.is_negated else "=", term.value] for term in selector.terms] == terms
 
 
@@ -29,12 +31,12 @@ terms = st.builds(FieldTerm, names, st.text(alphabet="ab\\,=é", max_size=4), st
 
 
 @given(st.text())
-def test_escaping_is_undone(value: str) -> None:
+def test_escape_and_unescape_round_trip(value: str) -> None:
     assert unescape(escape(value)) == value
 
 
 @given(st.lists(terms, max_size=4))
-def test_the_text_says_it_all(terms: list[FieldTerm]) -> None:
+def test_text_of_a_selector_is_parsed_back(terms: list[FieldTerm]) -> None:
     selector = FieldSelector(tuple(terms))
     assert set(parse(str(selector)).terms) == set(terms)
 
@@ -45,18 +47,18 @@ def test_matching(terms: list[FieldTerm], values: dict[str, str]) -> None:
     assert FieldSelector(tuple(terms)).matches(values) == expected
 
 
-def test_exact() -> None:
+def test_exact_terms() -> None:
     assert parse("a=1,b!=2,c==3").exact() == [("a", "1"), ("c", "3")]
 
 
-def test_everything() -> None:
+def test_empty_selector_matches_everything() -> None:
     everything = FieldSelector()
     assert parse("") == parse(",,") == everything
     assert everything.is_everything
     assert everything.matches({})
 
 
-def test_fields_that_a_kind_has_not() -> None:
+def test_unsupported_fields_are_rejected() -> None:
     selector = parse("metadata.name=a,spec.x=b")
     selector.check(["metadata.name", "spec.x"])
     with pytest.raises(FieldSelectorError, match=r"^field label not supported: spec\.x$"):
@@ -74,7 +76,7 @@ SUPPORTED = {
 }
 
 
-def test_recorded_refusals(shared_dir: Path) -> None:
+def test_recorded_errors(shared_dir: Path) -> None:
     steps = json.loads((shared_dir / "golden" / "recorded" / "lists-fields-bad.json").read_text())
     count = 0
     for step in steps:
@@ -94,7 +96,7 @@ def test_recorded_refusals(shared_dir: Path) -> None:
     assert count > 10
 
 
-def test_long_texts_are_not_kept() -> None:
+def test_long_texts_are_not_cached() -> None:
     before = fields._parse_kept.cache_info().currsize
     parse("a=" + "b" * 10_000)
     assert fields._parse_kept.cache_info().currsize == before

@@ -16,7 +16,7 @@ def expression(key: str, operator: str, *values: str) -> LabelSelectorRequiremen
     return LabelSelectorRequirement(key=key, operator=operator, values=list(values))
 
 
-def test_what_objects_select() -> None:
+def test_selector_of_labels_and_expressions() -> None:
     source = LabelSelector(
         matchLabels={"app": "web"},
         matchExpressions=[
@@ -33,7 +33,7 @@ def test_what_objects_select() -> None:
     assert selector_of(source) is selector
 
 
-def test_missing_and_empty_objects() -> None:
+def test_missing_selector_matches_nothing_and_empty_selector_everything() -> None:
     assert selector_of(None) is NOTHING
     assert selector_of(LabelSelector()) is EVERYTHING
 
@@ -52,19 +52,19 @@ def test_missing_and_empty_objects() -> None:
         ),
     ],
 )
-def test_objects_that_select_nothing_sensible(source: LabelSelector, message: str) -> None:
+def test_invalid_selectors_are_rejected(source: LabelSelector, message: str) -> None:
     with pytest.raises(SelectorError) as raised:
         selector_of(source)
     assert str(raised.value) == message
 
 
-def test_a_large_object_is_made_anew() -> None:
+def test_large_selectors_are_not_cached() -> None:
     source = LabelSelector(matchExpressions=[expression("n", "In", *map(str, range(100)))])
     assert selector_of(source) == selector_of(source)
     assert selector_of(source) is not selector_of(source)
 
 
-def test_errors() -> None:
+def test_validation_errors() -> None:
     source = LabelSelector(
         matchLabels={"a": "b c"},
         matchExpressions=[
@@ -93,7 +93,7 @@ def test_errors() -> None:
 
 
 def recorded_rejections(shared: Path) -> Iterator[tuple[str, str, list[tuple[str, ...]]]]:
-    """Fields, the selectors in them, and the causes that the real server gave for their refusal."""
+    """Yield fields, the selectors in them, and the causes with which the real server rejected them."""
     for path in (shared / "golden" / "recorded").glob("*.json"):
         for step in json.loads(path.read_text()):
             body = step["body"] if isinstance(step["body"], dict) else {}
@@ -112,7 +112,7 @@ def test_recorded_errors(shared_dir: Path) -> None:
         assert [(fault.field, fault.type, fault.body) for fault in faults] == causes
 
 
-def test_objects_as_decoded() -> None:
+def test_selector_of_decoded_json() -> None:
     source: Any = msgspec.json.decode(
         b'{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"c","operator":"Exists"}]}', type=LabelSelector
     )

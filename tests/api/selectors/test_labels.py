@@ -23,14 +23,14 @@ from sampan.api.selectors.labels import (
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "label_selector_vectors.json").read_text())
 
 
-@pytest.mark.parametrize(("text", "written", "error"), VECTORS)
-def test_as_the_real_server(text: str, written: str | None, error: str | None) -> None:
+@pytest.mark.parametrize(("text", "expected", "error"), VECTORS)
+def test_parsing_is_the_same_as_on_the_real_server(text: str, expected: str | None, error: str | None) -> None:
     if error:
         with pytest.raises(SelectorError) as raised:
             parse(text)
         assert str(raised.value) == error
     else:
-        assert str(parse(text)) == written
+        assert str(parse(text)) == expected
 
 
 keys = st.sampled_from(["a", "b", "app", "example.com/zone", "in", "notin"])
@@ -57,7 +57,7 @@ selectors = st.lists(requirements, max_size=5).map(Selector)
 
 
 def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    """The meaning of a requirement, spelled out."""
+    """Return whether the labels meet a requirement: the reference for `matches`."""
     key, operator, values = requirement
     value = labels.get(key)
     if operator in (Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS):
@@ -74,7 +74,7 @@ def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
 
 
 @given(selectors)
-def test_the_text_says_it_all(selector: Selector) -> None:
+def test_text_of_a_selector_is_parsed_back(selector: Selector) -> None:
     again = parse(str(selector))
     assert again == selector
     assert hash(again) == hash(selector)
@@ -86,14 +86,14 @@ def test_matching_means_that_all_requirements_hold(selector: Selector, labels: d
 
 
 @given(selectors, label_sets)
-def test_what_matches_has_the_exact_pairs(selector: Selector, labels: dict[str, str]) -> None:
+def test_matching_labels_contain_the_exact_pairs(selector: Selector, labels: dict[str, str]) -> None:
     if selector.matches(labels):
         assert set(selector.exact()) <= set(labels.items())
         assert selector.required().items() <= labels.items()
 
 
 @given(st.text(alphabet="ab=!(),<> in\0\t", max_size=20))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_arbitrary_text_is_parsed_or_rejected(text: str) -> None:
     try:
         selector = parse(text)
     except SelectorError:
@@ -101,7 +101,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert parse(str(selector)) == selector
 
 
-def test_exact() -> None:
+def test_exact_and_required_pairs() -> None:
     selector = parse("a=1,b==2,c in (3),d in (4,5),e!=6,f,a=7")
     assert selector.exact() == [("a", "1"), ("a", "7"), ("b", "2"), ("c", "3")]
     assert selector.required() == {"a": "7", "b": "2", "c": "3"}
@@ -139,25 +139,25 @@ def test_from_labels() -> None:
         ("9223372036854775808", False, False),
     ],
 )
-def test_order_compares_numbers_of_64_bits(value: str, greater: bool, less: bool) -> None:
+def test_greater_and_less_than_compare_64_bit_integers(value: str, greater: bool, less: bool) -> None:
     assert parse("n>5").matches({"n": value}) is greater
     assert parse("n<5").matches({"n": value}) is less
 
 
-def test_long_texts_are_not_kept() -> None:
+def test_long_texts_are_not_cached() -> None:
     before = labels._parse_kept.cache_info().currsize
     parse(",".join(f"key-{number}" for number in range(5000)))
     assert labels._parse_kept.cache_info().currsize == before
 
 
 def recorded(shared: Path, name: str, parameter: str) -> list[tuple[str, dict[str, Any]]]:
-    """Selectors that were sent in a recording, with the steps of the answers."""
+    """Return the selectors of a recording with their recorded steps."""
     steps = json.loads((shared / "golden" / "recorded" / f"{name}.json").read_text())
     queries = [(parse_qs(urlsplit(step["request"].split(" ")[1]).query), step) for step in steps]
     return [(query[parameter][0], step) for query, step in queries if parameter in query and step["status"] != 404]
 
 
-def test_recorded_refusals(shared_dir: Path) -> None:
+def test_recorded_errors(shared_dir: Path) -> None:
     cases = recorded(shared_dir, "lists-labels-bad", "labelSelector")
     assert len(cases) > 15
     for text, step in cases:
@@ -169,7 +169,7 @@ def test_recorded_refusals(shared_dir: Path) -> None:
         assert str(raised.value) == step["body"]["message"]
 
 
-def test_recorded_lists(shared_dir: Path) -> None:
+def test_recorded_lists_contain_the_matching_objects(shared_dir: Path) -> None:
     cases = [
         (text, step["body"]["items"])
         for text, step in recorded(shared_dir, "lists-labels", "labelSelector")

@@ -42,7 +42,7 @@ def field(key: str, operator: str, *values: str) -> dict[str, Any]:
         ({}, False),
     ],
 )
-def test_terms(term: dict[str, Any], is_match: bool) -> None:
+def test_node_selector_terms(term: dict[str, Any], is_match: bool) -> None:
     selector = msgspec.convert({"nodeSelectorTerms": [term]}, NodeSelector)
     assert matches_node_selector(selector, NODE) is is_match
 

@@ -34,7 +34,7 @@ SPEC = msgspec.convert(
 )
 
 
-def test_names() -> None:
+def test_secret_and_config_map_names() -> None:
     assert sorted(secret_names(SPEC)) == list("abdefghj")
     assert sorted(config_map_names(SPEC)) == list("mnop")
 

@@ -25,16 +25,20 @@ FULL = {"limits": {"cpu": "1", "memory": "1Gi"}}
         ({**container(resources={"requests": {"cpu": "1"}}), "resources": {"limits": {"memory": "1"}}}, "Burstable"),
     ],
 )
-def test_classes(spec: dict[str, Any], expected: str) -> None:
+def test_qos_class(spec: dict[str, Any], expected: str) -> None:
     assert qos_class(defaulted(spec).spec) == expected
 
 
-def test_sidecars_run_beside_what_comes_after_them() -> None:
-    def asks(name: str, cpu: str, **more: str) -> dict[str, Any]:
-        return {"name": name, "image": "x", "resources": {"requests": {"cpu": cpu}}, **more}
+def test_requests_of_sidecars_add_to_later_containers() -> None:
+    def requesting(name: str, cpu: str, **fields: str) -> dict[str, Any]:
+        return {"name": name, "image": "x", "resources": {"requests": {"cpu": cpu}}, **fields}
 
     spec = {
-        "initContainers": [asks("before", "4"), asks("sidecar", "2", restartPolicy="Always"), asks("after", "3")],
-        "containers": [asks("c", "1")],
+        "initContainers": [
+            requesting("before", "4"),
+            requesting("sidecar", "2", restartPolicy="Always"),
+            requesting("after", "3"),
+        ],
+        "containers": [requesting("c", "1")],
     }
     assert str(pod_requests(defaulted(spec).spec)["cpu"]) == "5"

@@ -48,7 +48,7 @@ def test_find_container(name: str) -> None:
     assert pods.find_container(SPEC, "absent") is None
 
 
-def test_an_ephemeral_container_as_container() -> None:
+def test_ephemeral_container_as_container() -> None:
     ephemeral = EphemeralContainer(name="debug", image="busybox", tty=True, targetContainerName="app")
     assert pods.as_container(ephemeral) == Container(name="debug", image="busybox", tty=True)
     container = Container(name="app")
@@ -75,7 +75,7 @@ def test_grace_period(spec_s: int | None, deletion_s: int | None, grace_s: float
         ("Failed", True, False, False),
     ],
 )
-def test_active_and_terminating(phase: str, is_deleted: bool, is_active: bool, is_terminating: bool) -> None:
+def test_is_active_and_is_terminating(phase: str, is_deleted: bool, is_active: bool, is_terminating: bool) -> None:
     subject = pod("a", phase=phase, **(DELETED if is_deleted else {}))
     assert (pods.is_active(subject), pods.is_terminating(subject)) == (is_active, is_terminating)
 
@@ -91,7 +91,9 @@ def test_active_and_terminating(phase: str, is_deleted: bool, is_active: bool, i
         (9, 5, True, None),
     ],
 )
-def test_available(ready_for_s: float | None, least_s: int, is_available: bool, in_s: float | None) -> None:
+def test_available_after_min_ready_seconds(
+    ready_for_s: float | None, least_s: int, is_available: bool, in_s: float | None
+) -> None:
     subject = pod("a", ready_for_s=ready_for_s)
     assert pods.is_available(subject, least_s, NOW) is is_available
     assert pods.available_in_s(subject, least_s, NOW) == in_s

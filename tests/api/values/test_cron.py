@@ -1,4 +1,4 @@
-"""Schedules of cron jobs: how they are read, and when they are due."""
+"""Schedules of cron jobs: syntax, errors and due times."""
 
 from datetime import UTC, datetime
 
@@ -10,13 +10,13 @@ from sampan.api.values.cron import Every, ScheduleError, Times, UnknownTimeZone,
 
 
 def due(schedule: str, after: str, name: str = "Etc/UTC", times: int = 1) -> list[str]:
-    """The next times in that zone, as the clocks there show them."""
-    where, due_times = time_zone(name), []
-    moment: float | None = datetime.fromisoformat(after).replace(tzinfo=where).timestamp()
+    """Return the next due times in a time zone, as local times."""
+    zone, due_times = time_zone(name), []
+    moment: float | None = datetime.fromisoformat(after).replace(tzinfo=zone).timestamp()
     for _ in range(times):
         assert moment is not None
-        moment = parse_schedule(schedule).next_after(moment, where)
-        due_times.append(datetime.fromtimestamp(moment, where).isoformat() if moment is not None else "never")
+        moment = parse_schedule(schedule).next_after(moment, zone)
+        due_times.append(datetime.fromtimestamp(moment, zone).isoformat() if moment is not None else "never")
     return due_times
 
 
@@ -42,16 +42,16 @@ def due(schedule: str, after: str, name: str = "Etc/UTC", times: int = 1) -> lis
         ("TZ=Asia/Tokyo 0 9 * * *", "2026-01-01T01:00:00", "2026-01-02T00:00:00"),
     ],
 )
-def test_when_it_is_due(schedule: str, after: str, expected: str) -> None:
+def test_next_due_time(schedule: str, after: str, expected: str) -> None:
     assert due(schedule, after) == [f"{expected}+00:00"]
 
 
-def test_what_never_comes() -> None:
+def test_schedule_that_is_never_due() -> None:
     assert due("0 0 30 2 *", "2026-01-01T00:00:00") == ["never"]
     assert due(", * * * *", "2026-01-01T00:00:00") == ["never"]
 
 
-def test_an_hour_that_the_clock_skips_is_not_due_and_one_that_it_repeats_is_twice() -> None:
+def test_skipped_local_hour_is_not_due_and_repeated_hour_is_due_twice() -> None:
     assert due("30 2 * * *", "2026-03-28T12:00:00", "Europe/Berlin") == ["2026-03-30T02:30:00+02:00"]
     assert due("30 2 * * *", "2026-10-24T12:00:00", "Europe/Berlin", 2) == [
         "2026-10-25T02:30:00+02:00",
@@ -60,7 +60,7 @@ def test_an_hour_that_the_clock_skips_is_not_due_and_one_that_it_repeats_is_twic
 
 
 @pytest.mark.parametrize(
-    ("schedule", "fault"),
+    ("schedule", "message"),
     [
         ("", "empty spec string"),
         ("every day", "expected exactly 5 fields, found 2: [every day]"),
@@ -86,15 +86,15 @@ def test_an_hour_that_the_clock_skips_is_not_due_and_one_that_it_repeats_is_twic
         ("CRON_TZ=Nowhere/Land * * * * *", "provided bad location Nowhere/Land: unknown time zone Nowhere/Land"),
     ],
 )
-def test_what_is_no_schedule(schedule: str, fault: str) -> None:
-    with pytest.raises(ScheduleError) as refused:
+def test_parse_errors(schedule: str, message: str) -> None:
+    with pytest.raises(ScheduleError) as raised:
         parse_schedule(schedule)
-    text = str(refused.value)
-    assert text.startswith(fault[:-1]) if fault.endswith("…") else text == fault
+    text = str(raised.value)
+    assert text.startswith(message[:-1]) if message.endswith("…") else text == message
 
 
 @given(st.text(max_size=20) | st.from_regex(r"[-0-9*/,?a-z@ ]{1,20}", fullmatch=True))
-def test_any_text_is_a_schedule_or_is_refused(text: str) -> None:
+def test_arbitrary_text_is_parsed_or_rejected(text: str) -> None:
     try:
         schedule = parse_schedule(text)
     except ScheduleError:
@@ -106,18 +106,18 @@ FIELD = st.sampled_from(["*", "*/7", "3", "1-4", "2,5"])
 
 
 @given(st.tuples(*[FIELD] * 5), st.integers(0, 2**31))
-def test_the_next_time_is_the_first_minute_that_fits(fields: tuple[str, ...], after: int) -> None:
+def test_next_due_time_is_the_first_matching_minute(fields: tuple[str, ...], after: int) -> None:
     schedule = parse_schedule(" ".join(fields))
     assert isinstance(schedule, Times)
     moment = schedule.next_after(after)
     assert moment is not None
     assert moment > after
-    assert _fits(schedule, moment)
+    assert _matches(schedule, moment)
     minute = after - after % 60 + 60
-    assert not any(_fits(schedule, earlier) for earlier in range(minute, min(int(moment), minute + 600), 60))
+    assert not any(_matches(schedule, earlier) for earlier in range(minute, min(int(moment), minute + 600), 60))
 
 
-def _fits(times: Times, moment: float) -> bool:
+def _matches(times: Times, moment: float) -> bool:
     now = datetime.fromtimestamp(moment, UTC)
     day, weekday = now.day in times.days, now.isoweekday() % 7 in times.weekdays
     is_day = day and weekday if times.any_day else day or weekday
@@ -125,13 +125,13 @@ def _fits(times: Times, moment: float) -> bool:
 
 
 @pytest.mark.parametrize("name", ["Europe/Berlin", "UTC", "Etc/GMT+5", "America/Argentina/Buenos_Aires"])
-def test_known_zones(name: str) -> None:
+def test_known_time_zones(name: str) -> None:
     assert time_zone(name).key == name
 
 
 @pytest.mark.parametrize(
     "name", ["", "europe/berlin", "Europe", "/UTC", "../UTC", ".", "-x", "a//b", "x" * 15, "Größe"]
 )
-def test_unknown_zones(name: str) -> None:
+def test_unknown_time_zones(name: str) -> None:
     with pytest.raises(UnknownTimeZone):
         time_zone(name)

@@ -18,14 +18,14 @@ from sampan.api.values.durations import (
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "duration_vectors.json").read_text())
 
 
-@pytest.mark.parametrize(("text", "written", "error"), VECTORS)
-def test_as_the_real_server(text: str, written: str | None, error: str | None) -> None:
+@pytest.mark.parametrize(("text", "expected", "error"), VECTORS)
+def test_parsing_is_the_same_as_on_the_real_server(text: str, expected: str | None, error: str | None) -> None:
     if error:
         with pytest.raises(DurationError) as raised:
             parse_duration(text)
         assert str(raised.value) == error
     else:
-        assert canonical_duration(text) == written
+        assert canonical_duration(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_format(nanoseconds: int, text: str) -> None:
 
 
 @given(st.integers(-(2**63) + 1, 2**63 - 1))
-def test_durations_survive(nanoseconds: int) -> None:
+def test_durations_round_trip(nanoseconds: int) -> None:
     assert abs(parse_duration(format_duration(nanoseconds)) - nanoseconds) == 0
 
 
-def test_long_texts() -> None:
+def test_long_texts_are_parsed_or_rejected() -> None:
     assert parse_duration("0" * 100_000 + "1s") == SECOND
     assert parse_duration("1." + "9" * 100_000 + "s") == 2 * SECOND
     assert parse_duration("1ns" * 300_000) == 300_000

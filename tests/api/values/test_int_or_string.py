@@ -61,19 +61,19 @@ def test_scaled(value: IntOrString, total: int, up: int, down: int) -> None:
         ),
     ],
 )
-def test_what_cannot_be_scaled(value: str, message: str) -> None:
+def test_invalid_percentages_are_rejected(value: str, message: str) -> None:
     with pytest.raises(IntOrStringError) as raised:
         scaled(value, 10, round_up=True)
     assert str(raised.value) == message
 
 
 @given(st.integers(0, 200), st.integers(0, 5000))
-def test_rounding(percent: int, total: int) -> None:
+def test_rounding_of_percentages(percent: int, total: int) -> None:
     assert scaled(f"{percent}%", total, round_up=True) == math.ceil(percent * total / 100)
     assert scaled(f"{percent}%", total, round_up=False) == math.floor(percent * total / 100)
 
 
-def test_numbers_of_texts() -> None:
+def test_int_value_and_percent_of() -> None:
     assert int_value(8080) == 8080
     assert int_value("8080") == 8080
     assert int_value("http") == 0

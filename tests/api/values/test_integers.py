@@ -1,4 +1,4 @@
-"""Integers as Go reads them."""
+"""Integers with the syntax and range of Go."""
 
 import pytest
 
@@ -27,15 +27,15 @@ from sampan.api.values.integers import is_integer, parse_int64, parse_port
         ("0x1", None),
     ],
 )
-def test_numbers_of_64_bits(text: str, number: int | None) -> None:
+def test_parse_int64(text: str, number: int | None) -> None:
     assert parse_int64(text) == number
 
 
-def test_syntax_and_size_are_two_questions() -> None:
+def test_is_integer_does_not_limit_the_size() -> None:
     assert is_integer("9" * 10_000)
     assert not is_integer("9" * 10_000 + "x")
 
 
 @pytest.mark.parametrize(("text", "port"), [("80", 80), ("0", None), ("65535", 65535), ("65536", None), ("+80", None)])
-def test_ports(text: str, port: int | None) -> None:
+def test_parse_port(text: str, port: int | None) -> None:
     assert parse_port(text) == port

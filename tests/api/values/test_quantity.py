@@ -11,11 +11,13 @@ from sampan.api.values import quantity
 from sampan.api.values.quantity import MAX_INT64, Format, Quantity, QuantityError, canonical, parse
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "quantity_vectors.json").read_text())
-FORMAT_WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+FORMAT_ERROR = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
 @pytest.mark.parametrize(("text", "written", "format", "error"), VECTORS)
-def test_as_the_real_server(text: str, written: str | None, format: str | None, error: str | None) -> None:
+def test_parsing_is_the_same_as_on_the_real_server(
+    text: str, written: str | None, format: str | None, error: str | None
+) -> None:
     if error:
         with pytest.raises(QuantityError) as raised:
             parse(text)
@@ -29,15 +31,15 @@ def test_as_the_real_server(text: str, written: str | None, format: str | None, 
     ("value", "written"),
     [(1, "1"), (0, "0"), (1000, "1k"), (-5, "-5"), (0.5, "500m"), (1.5, "1500m"), (" 1Gi ", "1Gi"), (10**20, "100E")],
 )
-def test_json_values(value: str | float, written: str) -> None:
+def test_canonical_form_of_json_values(value: str | float, written: str) -> None:
     assert canonical(value) == written
 
 
 @pytest.mark.parametrize("value", [True, None, [], {}, "1\n", "\t1", float("inf"), float("nan")])
-def test_json_values_that_are_no_quantities(value: Any) -> None:
+def test_invalid_json_values_are_rejected(value: Any) -> None:
     with pytest.raises(QuantityError) as raised:
         canonical(value)
-    assert str(raised.value) == FORMAT_WRONG
+    assert str(raised.value) == FORMAT_ERROR
 
 
 def exact(value: Quantity) -> Fraction:
@@ -57,12 +59,12 @@ quantities = texts.map(parse)
 
 
 def has_suffix(value: Quantity) -> bool:
-    """Whether a decimal is not too round for the largest suffix, which would be left out."""
+    """Return False for decimals with more trailing zeros than the largest suffix: they are written without it."""
     return value.format is not Format.DECIMAL_SI or value.scale < 21
 
 
 @given(quantities.filter(has_suffix))
-def test_what_is_written_is_the_same_number_and_is_written_so_again(first: Quantity) -> None:
+def test_text_of_a_quantity_round_trips(first: Quantity) -> None:
     again = parse(str(first))
     assert again == first
     assert hash(again) == hash(first)
@@ -70,7 +72,7 @@ def test_what_is_written_is_the_same_number_and_is_written_so_again(first: Quant
 
 
 @given(numbers, suffixes)
-def test_reading_rounds_away_from_zero_by_less_than_a_nano(number: str, suffix: str) -> None:
+def test_parse_rounds_away_from_zero_by_less_than_a_nano(number: str, suffix: str) -> None:
     parsed = abs(exact(parse(number + suffix)))
     exact_value = abs(Fraction(number) * factors[suffix])
     if suffix.endswith("i"):
@@ -79,14 +81,14 @@ def test_reading_rounds_away_from_zero_by_less_than_a_nano(number: str, suffix: 
 
 
 @given(quantities, quantities)
-def test_order_is_that_of_the_numbers(a: Quantity, b: Quantity) -> None:
+def test_order_is_numeric(a: Quantity, b: Quantity) -> None:
     assert (a < b) == (exact(a) < exact(b))
     assert (a == b) == (exact(a) == exact(b))
     assert (a >= b) == (exact(a) >= exact(b))
 
 
 @given(quantities, quantities)
-def test_sums_are_exact_and_undone_by_differences(a: Quantity, b: Quantity) -> None:
+def test_sums_and_differences_are_exact(a: Quantity, b: Quantity) -> None:
     assert exact(a + b) == exact(a) + exact(b)
     assert exact(a - b) == exact(a) - exact(b)
     assert (a + b) - b == a
@@ -109,7 +111,7 @@ def test_value_and_milli_value(text: str, value: int, milli: int) -> None:
     assert parse(text).milli_value() == milli
 
 
-def test_round_up_to_milli_keeps_the_text_of_what_fits() -> None:
+def test_round_up_keeps_the_text_of_exact_values() -> None:
     assert str(parse("1.001").round_up(-3)) == "1.001"
     assert str(parse("0.1m").round_up(-3)) == "1m"
     assert str(parse("-1.0001").round_up(-3)) == "-1001m"
@@ -131,7 +133,7 @@ def test_products_and_signs() -> None:
     assert parse("1") != "1"
 
 
-def test_immense_exponents_cost_nothing() -> None:
+def test_huge_exponents() -> None:
     huge, tiny = parse("1e2000000000"), parse("1e-2000000000")
     assert str(huge) == "100e1999999998"
     assert str(tiny) == "1e-9"
@@ -145,7 +147,7 @@ def test_immense_exponents_cost_nothing() -> None:
     assert parse("12345678901234567890e1999999981") > huge
 
 
-def test_long_numbers_are_read_or_refused_but_never_fail_otherwise() -> None:
+def test_long_numbers_are_parsed_or_rejected() -> None:
     assert str(parse("9" * 1999)) == "9" * 1999
     assert parse("9" * 1999) + parse("0." + "0" * 8 + "1") > parse("9" * 1999)
     assert str(parse("1" + "0" * 1998 + "e2000") + parse("9" * 1999))
@@ -157,13 +159,13 @@ def test_long_numbers_are_read_or_refused_but_never_fail_otherwise() -> None:
         parse("1e" + "9" * 100_000)
 
 
-def test_hostile_texts_are_refused_at_once() -> None:
+def test_long_hostile_texts_are_rejected() -> None:
     for text in ("0" * 1_000_000 + "x", "1" * 1_000_000 + "x", "m" * 1_000_000 + "x", "0." + "0" * 1_000_000 + "x"):
         with pytest.raises(QuantityError):
             parse(text)
 
 
-def test_long_texts_are_not_kept() -> None:
+def test_long_texts_are_not_cached() -> None:
     before = quantity._parse_short.cache_info().currsize
     parse("0" * 100_000 + "1")
     canonical("0" * 100_000 + "1")

@@ -22,21 +22,23 @@ VECTORS = json.loads((Path(__file__).parents[1] / "data" / "time_vectors.json").
 READERS = {"time": canonical_time, "micro": canonical_micro_time}
 
 
-@pytest.mark.parametrize(("kind", "text", "written", "error"), VECTORS)
-def test_as_the_real_server(kind: str, text: str, written: str | None, error: str | None) -> None:
+@pytest.mark.parametrize(("kind", "text", "expected", "error"), VECTORS)
+def test_parsing_is_the_same_as_on_the_real_server(
+    kind: str, text: str, expected: str | None, error: str | None
+) -> None:
     read = READERS[kind]
     if error:
         with pytest.raises(TimeError) as raised:
             read(text)
         assert str(raised.value) == error
-    elif written is None:  # the moment that means "not set"
+    elif expected is None:  # the zero time
         assert read(text).startswith("0001-01-01T00:00:00")
     else:
-        assert read(text) == written
+        assert read(text) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "written"),
+    ("text", "expected"),
     [
         ("2026-11-15T09:14:03Z", "2026-11-15T09:14:03Z"),
         ("2026-11-15T09:14:03.999999999Z", "2026-11-15T09:14:03Z"),
@@ -46,18 +48,18 @@ def test_as_the_real_server(kind: str, text: str, written: str | None, error: st
         ("9999-12-31T23:59:59-01:00", "10000-01-01T00:59:59Z"),
     ],
 )
-def test_times(text: str, written: str) -> None:
-    assert canonical_time(text) == written
+def test_canonical_times(text: str, expected: str) -> None:
+    assert canonical_time(text) == expected
 
 
 @pytest.mark.parametrize("text", ["2023-02-29T00:00:00Z", "2026-02-30T00:00:00Z", "2026-04-31T00:00:00Z"])
-def test_days_that_there_are_not(text: str) -> None:
+def test_nonexistent_days_are_rejected(text: str) -> None:
     with pytest.raises(TimeError, match=f'^parsing time "{text}": day out of range$'):
         canonical_time(text)
 
 
 @pytest.mark.parametrize("digits", ["", ".1", ".12345", ".1234567"])
-def test_micro_times_have_six_digits(digits: str) -> None:
+def test_micro_times_require_six_digits(digits: str) -> None:
     with pytest.raises(TimeError):
         canonical_micro_time(f"2026-11-15T09:14:03{digits}Z")
 
@@ -77,14 +79,14 @@ def test_parse() -> None:
 
 
 @given(st.integers(-62_135_596_800, 253_402_300_799))
-def test_seconds_survive(second: int) -> None:
+def test_seconds_round_trip(second: int) -> None:
     text = format_time(second)
     assert parse_moment(text) == Moment(second, 0)
     assert canonical_time(text) == text
 
 
 @given(st.integers(0, 4_000_000_000_000_000))
-def test_microseconds_survive(micros: int) -> None:
+def test_microseconds_round_trip(micros: int) -> None:
     text = format_micro_time(micros / 1e6)
     moment = parse_moment(text)
     assert abs(moment.second * 1_000_000 + moment.nanosecond // 1000 - micros) <= 1
@@ -92,7 +94,7 @@ def test_microseconds_survive(micros: int) -> None:
 
 
 @given(st.integers(0, 253_402_300_799), st.integers(-23, 23), st.integers(0, 59))
-def test_an_offset_is_taken_off(second: int, hours: int, minutes: int) -> None:
+def test_utc_offset_is_subtracted(second: int, hours: int, minutes: int) -> None:
     sign = "-" if hours < 0 else "+"
     text = f"{format_time(second)[:-1]}{sign}{abs(hours):02d}:{minutes:02d}"
     offset = (abs(hours) * 3600 + minutes * 60) * (-1 if hours < 0 else 1)
@@ -100,13 +102,13 @@ def test_an_offset_is_taken_off(second: int, hours: int, minutes: int) -> None:
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_arbitrary_text_is_parsed_or_rejected(text: str) -> None:
     for read in READERS.values():
         with suppress(TimeError):
             assert read(text).endswith("Z")
 
 
-def test_long_texts_are_not_kept() -> None:
+def test_long_texts_are_not_cached() -> None:
     before = times._parse_short.cache_info().currsize
     assert canonical_time(f"2026-11-15T09:14:03.{'1' * 10_000}Z") == "2026-11-15T09:14:03Z"
     assert times._parse_short.cache_info().currsize == before

@@ -17,10 +17,10 @@ def test_token_bucket_refills_at_qps_up_to_burst() -> None:
     assert [bucket.take(100) for _ in range(4)] == [True, True, True, False]
 
 
-def test_oldest_keys_are_dropped_beyond_cache_size() -> None:
+def test_least_recently_used_key_is_dropped_beyond_cache_size() -> None:
     limit = Limit(type="User", qps=1, burst=1, keys_kept=2)
-    assert [limit.accepts(key, 0) for key in "abab"] == [True, True, False, False]
-    assert [limit.accepts(key, 0) for key in "ca"] == [True, True]
+    assert [limit.accepts(key, 0) for key in "aba"] == [True, True, False]
+    assert [limit.accepts(key, 0) for key in "cab"] == [True, False, True], "c replaces b, which was used before a"
 
 
 @pytest.mark.parametrize(

@@ -87,10 +87,18 @@ def test_namespace_auto_provision_creates_missing_namespace() -> None:
     with_plugin("NamespaceAutoProvision", work)
 
 
-def test_namespace_exists_allows_delete_in_existing_namespace() -> None:
+def test_namespace_exists_rejects_delete_only_if_namespace_is_missing() -> None:
     async def work(cluster: Cluster) -> None:
-        await cluster.make(f"{NAMESPACE}/configmaps", {"metadata": {"name": "m"}})
-        assert (await cluster.send("DELETE", f"{NAMESPACE}/configmaps/m")).code == 200
+        path = f"{NAMESPACE}/configmaps"
+        for name in ("a", "b"):
+            await cluster.make(path, {"metadata": {"name": name}})
+        assert (await cluster.send("DELETE", f"{path}/a")).code == 200
+        namespaces = cluster.registry.open_store_of("", "v1", "Namespace")
+        await namespaces.backend.delete(namespaces.key("", "ns"))
+        await namespaces.cacher.get("", "ns")  # the cache is as fresh as the store
+        reply = await cluster.send("DELETE", f"{path}/b")
+        assert (reply.code, reply.json["message"]) == (404, 'namespaces "ns" not found')
+        assert (await cluster.send("GET", f"{path}/b")).code == 200
 
     with_plugin("NamespaceExists", work)
 

@@ -252,6 +252,12 @@ def test_configuration_sets_defaults_and_exemptions() -> None:
     assert policy_of(labels(enforce="restricted"), config.default)[0].enforce == Standard("restricted", 30)
 
 
+def test_null_parts_of_configuration_count_as_absent() -> None:
+    absent = {key: CONFIG[key] for key in ("kind", "apiVersion")}
+    assert read({**absent, "defaults": None, "exemptions": None}) == read(absent)
+    assert read({**absent, "exemptions": {"namespaces": None}}) == read(absent)
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -260,14 +266,12 @@ def test_configuration_sets_defaults_and_exemptions() -> None:
         ({"defaults": {"warn-version": "1.2"}}, "defaults.warn-version"),
         ({"defaults": {"refuse": "baseline"}}, "defaults.refuse: there is no such field"),
         ({"exemptions": {"namespaces": "free"}}, "exemptions.namespaces: must be a list"),
-        ({"exemptions": []}, None),
+        ({"exemptions": {"usernames": ""}}, "exemptions.usernames: must be a list"),
+        ({"exemptions": []}, "exemptions: must be an object"),
         ({"defaults": 5}, "defaults: must be an object"),
     ],
 )
-def test_configuration_errors(change: dict[str, Any], text: str | None) -> None:
-    if text is None:
-        read({**CONFIG, **change})
-        return
+def test_invalid_configurations_are_rejected(change: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         read({**CONFIG, **change})
 

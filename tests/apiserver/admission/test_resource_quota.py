@@ -10,7 +10,12 @@ from sampan.api.types.core_v1 import Pod, ResourceQuota, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values.quantity import parse
 from sampan.apiserver.admission.framework.configuration import ConfigurationError
-from sampan.apiserver.admission.resource_quota import QuotaCharge, ResourceQuotaAdmission, add_charges
+from sampan.apiserver.admission.resource_quota import (
+    QuotaCharge,
+    QuotaCharger,
+    ResourceQuotaAdmission,
+    add_charges,
+)
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
@@ -21,6 +26,7 @@ from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, in_cluster
 from tests.apiserver.pods import container, pod
 
 QUOTAS = f"{NAMESPACE}/resourcequotas"
+QUOTA_CHARGE, BACKEND_PUT = QuotaCharger.charge, MemoryBackend.put
 
 
 def quota(hard: dict[str, str], used: dict[str, str]) -> ResourceQuota:
@@ -125,17 +131,54 @@ def test_concurrent_creates_do_not_exceed_quota() -> None:
     in_cluster(work)
 
 
-def test_cancelled_create_does_not_block_concurrent_creates() -> None:
+@pytest.mark.parametrize(
+    ("is_written", "used_pods"), [(False, "9"), (True, "18")], ids=["before the write", "after the write"]
+)
+def test_cancelled_create_that_charges_the_quota_for_others_does_not_block_them(
+    is_written: bool, used_pods: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of ten requests writes the quota alone, the second one for the other eight too. If it is cancelled,
+    they write again. Charges that were written twice stay until the resource quota controller recomputes the usage."""
+    is_first_writing, are_all_waiting, is_second_writing = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    charges, writers = 0, list[asyncio.Task[Any] | None]()
+
+    async def charge(charger: QuotaCharger, *args: Any) -> str:
+        nonlocal charges
+        charges += 1
+        if charges == 10:
+            are_all_waiting.set()  # the event loop resumes the first write only after this request waits too
+        return await QUOTA_CHARGE(charger, *args)
+
+    async def put(backend: MemoryBackend, key: str, value: bytes, **options: Any) -> int:
+        """Write the value, but let the first write of the quota wait for all requests, and the second one hang."""
+        if "/resourcequotas/" in key:
+            writers.append(asyncio.current_task())
+            if len(writers) == 1:
+                is_first_writing.set()
+                await are_all_waiting.wait()
+            elif len(writers) == 2:
+                if is_written:
+                    await BACKEND_PUT(backend, key, value, **options)
+                is_second_writing.set()
+                await asyncio.Event().wait()
+        return await BACKEND_PUT(backend, key, value, **options)
+
     async def work(cluster: Cluster) -> None:
         await make_quota(cluster, "q", {"pods": "20"})
         bodies = [{"metadata": {"name": f"p{index}"}, **SPEC} for index in range(10)]
-        tasks = [asyncio.ensure_future(cluster.send("POST", PODS, body)) for body in bodies]
-        for _ in range(8):
-            await asyncio.sleep(0)
-        tasks[0].cancel()
-        replies = await asyncio.gather(*tasks[1:])
-        assert {reply.code for reply in replies} == {201}
-        assert int((await used(cluster))["pods"]) in (9, 10)
+        monkeypatch.setattr(QuotaCharger, "charge", charge)
+        monkeypatch.setattr(MemoryBackend, "put", put)
+        async with asyncio.timeout(60):
+            requests = [asyncio.ensure_future(cluster.send("POST", PODS, bodies[0]))]
+            await is_first_writing.wait()
+            requests += [asyncio.ensure_future(cluster.send("POST", PODS, body)) for body in bodies[1:]]
+            await is_second_writing.wait()
+            (cancelled,) = (request for request in requests if request is writers[1])
+            cancelled.cancel()
+            await asyncio.wait(requests)
+        assert [request for request in requests if request.cancelled()] == [cancelled]
+        assert {request.result().code for request in requests if request is not cancelled} == {201}
+        assert await used(cluster) == {"pods": used_pods}
 
     in_cluster(work)
 

@@ -1,8 +1,11 @@
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sampan.apiserver.admission import service_account
+from sampan.apiserver.admission.framework import lookup
+from sampan.apiserver.registry.store import Store
 from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, in_cluster
 from tests.apiserver.pods import CONTAINER, pod_value
 
@@ -78,6 +81,29 @@ def test_pod_with_missing_service_account_is_rejected() -> None:
     async def work(cluster: Cluster) -> None:
         text = 'error looking up service account ns/none: serviceaccount "none" not found'
         assert await cluster.refused({"serviceAccountName": "none"}) == (403, f'pods "a" is forbidden: {text}')
+
+    in_cluster(work)
+
+
+def test_pod_waits_for_default_service_account_of_new_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_account, "_PAUSE_S", 0)
+    failed_lookups = 0
+
+    async def work(cluster: Cluster) -> None:
+        async def find(store: Store, namespace: str, name: str) -> Any:
+            """Look the account up, and create it after the third look-up that does not find it."""
+            nonlocal failed_lookups
+            account = await lookup.find(store, namespace, name)
+            if account is None:
+                failed_lookups += 1
+                if failed_lookups == 3:
+                    await cluster.make(ACCOUNTS, {"metadata": {"name": "default"}})
+            return account
+
+        monkeypatch.setattr(service_account, "lookup", SimpleNamespace(find=find))
+        await cluster.send("DELETE", f"{ACCOUNTS}/default")
+        assert (await create_pod(cluster, {}))["serviceAccountName"] == "default"
+        assert failed_lookups == 3
 
     in_cluster(work)
 

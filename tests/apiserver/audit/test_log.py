@@ -75,10 +75,11 @@ def test_log_file_is_rotated_within_a_batch(tmp_path: Path) -> None:
     assert sorted(len(path.read_bytes()) for path in tmp_path.iterdir()) == [40, 80, 80]
 
 
-def test_old_log_files_are_removed(tmp_path: Path) -> None:
+def test_log_files_older_than_the_maximum_age_are_removed(tmp_path: Path) -> None:
     clock = VirtualClock()
     file = AuditLogFile(str(tmp_path / "audit.log"), clock=clock, max_bytes=10, max_age_days=3)
     for _ in range(6):
         file.write([b"0123456789\n"])
         asyncio.run(clock.advance(86_400))
-    assert len(list(tmp_path.glob("audit-*.log"))) <= 4
+    days = [path.name.removeprefix("audit-").partition("T")[0] for path in sorted(tmp_path.glob("audit-*.log"))]
+    assert days == ["2026-01-03", "2026-01-04", "2026-01-05", "2026-01-06"]

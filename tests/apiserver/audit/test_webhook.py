@@ -108,13 +108,20 @@ async def test_events_beyond_the_buffer_limit_are_dropped_and_counted(tmp_path: 
     assert 'apiserver_audit_error_total{plugin="webhook"} 2' in metrics.text()
 
 
-async def test_batches_are_throttled(tmp_path: Path) -> None:
-    receiver = Receiver()
-    async with running_webhook(tmp_path, receiver, max_batch=1, batches_per_s=1 / HOUR_S, burst=2) as webhook:
+async def test_batches_beyond_the_burst_are_throttled(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A webhook without throttling sends ten batches meanwhile, so that a third throttled batch would have arrived."""
+    receiver, other_receiver = Receiver(), Receiver()
+    directory, other_directory = tmp_path_factory.mktemp("throttled"), tmp_path_factory.mktemp("other")
+    settings = {"max_batch": 1, "batches_per_s": 1 / HOUR_S, "burst": 2}
+    async with (
+        running_webhook(other_directory, other_receiver, max_batch=1, batches_per_s=None) as other_webhook,
+        running_webhook(directory, receiver, **settings) as webhook,
+    ):
         for number in range(4):
             webhook.put(entry(str(number)))
-        assert await receiver.next_ids() == ["0"]
-        assert await receiver.next_ids() == ["1"]
-        await asyncio.sleep(0)
+        assert [await receiver.next_ids(), await receiver.next_ids()] == [["0"], ["1"]]
+        for number in range(10):
+            other_webhook.put(entry(str(number)))
+            assert await other_receiver.next_ids() == [str(number)]
         assert receiver.lists.empty()
     assert [await receiver.next_ids(), await receiver.next_ids()] == [["2"], ["3"]]

@@ -175,12 +175,7 @@ TEAM = UserInfo("ann", "", ("team",), {})
         ([FAILS, "request.user != 'ann'"], AuthzDecision.DENY, AuthzDecision.NO_OPINION, ""),
         ([FAILS, IN_NS], AuthzDecision.DENY, AuthzDecision.DENY, FAILED),
         ([FAILS], AuthzDecision.NO_OPINION, AuthzDecision.NO_OPINION, FAILED),
-        (
-            ["request.resourceAttributes.fieldSelector.requirements[0].values == ['d']"],
-            AuthzDecision.DENY,
-            AuthzDecision.ALLOW,
-            "",
-        ),
+        ([SELECTED], AuthzDecision.DENY, AuthzDecision.ALLOW, ""),
         (["has(request.nonResourceAttributes)"], AuthzDecision.DENY, AuthzDecision.NO_OPINION, ""),
         ([GROUPS, SLOW], AuthzDecision.DENY, AuthzDecision.ALLOW, ""),
         ([SLOW, FAILS], AuthzDecision.DENY, AuthzDecision.DENY, FAILED),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from sampan.machinery.client import Client
 from sampan.testing.keys import KEYS
 from tests.api_server import ADMIN, Server, serving, usual_authorizers
 from tests.apiserver.http.wire import HEAD, Wire
+from tests.eventually import eventually
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 POST = (
@@ -133,3 +134,45 @@ def run_on_site(directory: Path, test: Callable[[Site], Awaitable[None]], **limi
             await test(site)
 
     asyncio.run(run())
+
+
+class SharedSite:
+    """A server for several tests, whose event loop runs only while a test runs."""
+
+    def __init__(self, runner: asyncio.Runner, site: Site) -> None:
+        self._runner, self._site = runner, site
+
+    def run(self, test: Callable[[Site], Awaitable[None]]) -> None:
+        """Run `test`, and wait until the server has closed its connections."""
+
+        async def run() -> None:
+            await test(self._site)
+            await eventually(lambda: self._site.http.connections == 0)
+
+        self._runner.run(run())
+
+
+@contextmanager
+def shared_site(directory: Path) -> Iterator[SharedSite]:
+    with asyncio.Runner() as runner:
+        started: asyncio.Future[Site] = runner.get_loop().create_future()
+        stopping = asyncio.Event()
+
+        async def serve() -> None:
+            async with open_site(directory) as site:
+                started.set_result(site)
+                await stopping.wait()
+
+        async def start() -> Site:
+            await asyncio.wait([serve_task, started], return_when=asyncio.FIRST_COMPLETED)
+            if not started.done():
+                await serve_task  # raises the error
+            return started.result()
+
+        async def stop() -> None:
+            stopping.set()
+            await serve_task
+
+        serve_task = runner.get_loop().create_task(serve())
+        yield SharedSite(runner, runner.run(start()))
+        runner.run(stop())

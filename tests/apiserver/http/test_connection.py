@@ -1,13 +1,28 @@
 """HTTP requests that are malformed, too large, unusual or incomplete."""
 
 import logging
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from tests.apiserver.http.http_server import GET, MAPS, POST, WITH_AND_WITHOUT_TLS, Site, run_on_site
+from tests.apiserver.http.http_server import (
+    GET,
+    MAPS,
+    POST,
+    WITH_AND_WITHOUT_TLS,
+    SharedSite,
+    Site,
+    shared_site,
+)
 from tests.apiserver.http.wire import HEAD, request
 from tests.eventually import eventually
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedSite]:
+    with shared_site(tmp_path_factory.mktemp("site")) as shared:
+        yield shared
+
 
 MALFORMED = {
     "random bytes": (b"\x00\x01\x02noise\r\n\r\n", 400, "400 Bad Request"),
@@ -63,7 +78,7 @@ MALFORMED = {
 @WITH_AND_WITHOUT_TLS
 @pytest.mark.parametrize("name", MALFORMED)
 def test_malformed_requests_get_an_error_response(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, tls: bool
+    server: SharedSite, caplog: pytest.LogCaptureFixture, name: str, tls: bool
 ) -> None:
     async def test(site: Site) -> None:
         sent, code, text = MALFORMED[name]
@@ -74,7 +89,7 @@ def test_malformed_requests_get_an_error_response(
         async with site.wire(tls=tls) as wire:
             assert (await wire.request("GET", "/healthz")).text == "ok"
 
-    run_on_site(tmp_path, test)
+    server.run(test)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
@@ -93,14 +108,14 @@ UNUSUAL = {
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
-def test_unusual_requests_are_served(tmp_path: Path, name: str) -> None:
+def test_unusual_requests_are_served(server: SharedSite, name: str) -> None:
     async def test(site: Site) -> None:
         sent, code = UNUSUAL[name]
         async with site.wire() as wire:
             wire.send(sent)
             assert (await wire.read_response()).code == code
 
-    run_on_site(tmp_path, test)
+    server.run(test)
 
 
 @WITH_AND_WITHOUT_TLS
@@ -111,7 +126,7 @@ def test_unusual_requests_are_served(tmp_path: Path, name: str) -> None:
         ("/no/such", 404, "404 page not found"),
     ],
 )
-def test_unknown_methods_get_405_or_404(tmp_path: Path, tls: bool, path: str, code: int, text: str) -> None:
+def test_unknown_methods_get_405_or_404(server: SharedSite, tls: bool, path: str, code: int, text: str) -> None:
     async def test(site: Site) -> None:
         sent = f"FETCH {path} HTTP/1.1\r\nAuthorization: Bearer admin-token\r\n".encode() + HEAD
         async with site.wire(tls=tls) as wire:
@@ -121,11 +136,11 @@ def test_unknown_methods_get_405_or_404(tmp_path: Path, tls: bool, path: str, co
                 assert (response.code, text in response.text) == (code, True), response
                 assert (await wire.request("GET", "/healthz")).text == "ok", "the connection stays open"
 
-    run_on_site(tmp_path, test)
+    server.run(test)
 
 
 @WITH_AND_WITHOUT_TLS
-def test_second_part_of_a_request_head_is_not_parsed_as_a_request(tmp_path: Path, tls: bool) -> None:
+def test_second_part_of_a_request_head_is_not_parsed_as_a_request(server: SharedSite, tls: bool) -> None:
     """The first part of the head arrives together with the previous request."""
 
     async def test(site: Site) -> None:
@@ -135,11 +150,11 @@ def test_second_part_of_a_request_head_is_not_parsed_as_a_request(tmp_path: Path
             wire.send(b"FETCH /version HTTP/1.1\r\n" + HEAD + b"\r\n")
             assert (await wire.read_response()).text == "ok"
 
-    run_on_site(tmp_path, test)
+    server.run(test)
 
 
 @WITH_AND_WITHOUT_TLS
-def test_pipelined_requests_are_answered_in_order(tmp_path: Path, tls: bool) -> None:
+def test_pipelined_requests_are_answered_in_order(server: SharedSite, tls: bool) -> None:
     async def test(site: Site) -> None:
         async with site.wire(tls=tls) as wire:
             for path in ("/healthz", "/version", "/livez"):
@@ -147,10 +162,10 @@ def test_pipelined_requests_are_answered_in_order(tmp_path: Path, tls: bool) -> 
             bodies = [(await wire.read_response()).text for _ in range(3)]
             assert (bodies[0], "gitVersion" in bodies[1], bodies[2]) == ("ok", True, "ok")
 
-    run_on_site(tmp_path, test)
+    server.run(test)
 
 
-def test_expect_header_gets_100_continue(tmp_path: Path) -> None:
+def test_expect_header_gets_100_continue(server: SharedSite) -> None:
     async def test(site: Site) -> None:
         async with site.wire() as wire:
             wire.send(POST + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
@@ -158,16 +173,16 @@ def test_expect_header_gets_100_continue(tmp_path: Path) -> None:
             wire.send(b"{}")
             assert (await wire.read_response()).code == 422
 
-    run_on_site(tmp_path, test)
+    server.run(test)
 
 
-def test_forbidden_request_gets_403_instead_of_100_continue(tmp_path: Path) -> None:
+def test_forbidden_request_gets_403_instead_of_100_continue(server: SharedSite) -> None:
     async def test(site: Site) -> None:
         async with site.wire(tls=True) as wire:
             wire.send(f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n".encode())
             assert (await wire.read_response()).code == 403
 
-    run_on_site(tmp_path, test)
+    server.run(test)
 
 
 HALF_CLOSED = {
@@ -180,7 +195,7 @@ HALF_CLOSED = {
 
 
 @pytest.mark.parametrize("name", HALF_CLOSED)
-def test_half_closed_connection_gets_responses(tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
+def test_half_closed_connection_gets_responses(server: SharedSite, caplog: pytest.LogCaptureFixture, name: str) -> None:
     async def test(site: Site) -> None:
         sent, codes = HALF_CLOSED[name]
         async with site.wire() as wire:
@@ -189,12 +204,12 @@ def test_half_closed_connection_gets_responses(tmp_path: Path, caplog: pytest.Lo
             assert [(await wire.read_response()).code for _ in codes] == codes
             assert await wire.is_closed()
 
-    run_on_site(tmp_path, test)
+    server.run(test)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @WITH_AND_WITHOUT_TLS
-def test_malformed_chunk_of_a_pending_request_gets_400(tmp_path: Path, tls: bool) -> None:
+def test_malformed_chunk_of_a_pending_request_gets_400(server: SharedSite, tls: bool) -> None:
     async def test(site: Site) -> None:
         async with site.wire(tls=tls) as wire:
             wire.send(POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}")
@@ -204,4 +219,4 @@ def test_malformed_chunk_of_a_pending_request_gets_400(tmp_path: Path, tls: bool
             assert response.code == 400
             assert "the body of the request cannot be read" in response.json["message"]
 
-    run_on_site(tmp_path, test)
+    server.run(test)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from sampan.apiserver.http.server import HttpServer
+from tests.api_server import serving
 from tests.apiserver.http.http_server import open_site
 from tests.apiserver.http.wire import Wire, request
 from tests.eventually import eventually
@@ -45,6 +47,13 @@ async def test_incomplete_request_body_does_not_delay_the_shutdown(tmp_path: Pat
         async with asyncio.timeout(60):
             await busy.reader.read()
         assert site.http.connections == 0
+
+
+async def test_server_can_be_closed_before_it_listens() -> None:
+    async with serving() as api:
+        server = HttpServer(pipeline=api.pipeline, start_task=asyncio.create_task)
+        await server.close()
+        assert (server.connections, server.is_stopping) == (0, True)
 
 
 async def test_close_can_be_called_twice(tmp_path: Path) -> None:

@@ -3,19 +3,23 @@
 import asyncio
 import gc
 import logging
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sampan.api.codec import protobuf
-from sampan.storage.cacher import WatchLimits
+from sampan.apiserver.http.watch_server import Chunk
+from sampan.storage.cacher import Item, WatchLimits
 from sampan.storage.cacher.errors import VersionExpired
 from tests.apiserver.http.http_server import Site, open_site, run_on_site
 from tests.apiserver.http.wire import Wire
 from tests.eventually import eventually
 
 MAPS = "/api/v1/namespaces/default/configmaps"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
 
 def _map(name: str, **data: str) -> dict[str, Any]:
@@ -33,7 +37,7 @@ async def _open(wire: Wire, query: str = "", version: str = "1.1", **headers: st
 def test_events_are_sent_until_timeout_seconds_ends_the_stream(tmp_path: Path) -> None:
     async def test(site: Site) -> None:
         async with site.wire() as wire:
-            headers = await _open(wire, "&timeoutSeconds=5")
+            headers = await _open(wire, "&timeoutSeconds=2")
             assert headers["content-type"] == "application/json"
             await site.create_config_map(_map("a", x="1"))
             await site.create_config_map(_map("b"))
@@ -52,13 +56,11 @@ def test_protobuf_and_table_watches_have_their_own_frames(tmp_path: Path) -> Non
     async def test(site: Site) -> None:
         await site.create_config_map(_map("a"))
         async with site.wire() as wire:
-            content_type = "application/vnd.kubernetes.protobuf"
-            headers = await _open(wire, "&timeoutSeconds=1&resourceVersion=0", Accept=content_type)
-            assert headers["content-type"] == f"{content_type};stream=watch"
+            headers = await _open(wire, "&timeoutSeconds=1&resourceVersion=0", Accept=PROTOBUF)
+            assert headers["content-type"] == f"{PROTOBUF};stream=watch"
             (chunk,) = [chunk async for chunk in wire.chunks()]
             assert int.from_bytes(chunk[:4], "big") == len(chunk) - 4
-            table = "application/json;as=Table;g=meta.k8s.io;v=v1"
-            await _open(wire, "&timeoutSeconds=1&resourceVersion=0", Accept=table)
+            await _open(wire, "&timeoutSeconds=1&resourceVersion=0", Accept=TABLE)
             (event,) = [event async for event in wire.events()]
             assert event["object"]["kind"] == "Table"
 
@@ -299,19 +301,23 @@ def test_server_shutdown_completes_watch_streams(tmp_path: Path, caplog: pytest.
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_all_watchers_receive_the_same_frame(tmp_path: Path) -> None:
-    async def test(site: Site) -> None:
-        wires = [site.wire() for _ in range(3)]
-        for wire in wires:
-            await wire.__aenter__()
-            await _open(wire)
-        await site.create_config_map(_map("a"))
-        events = []
-        for wire in wires:
-            async for chunk in wire.chunks():
-                events.append(chunk)
-                break
-            await wire.__aexit__()
-        assert len(set(events)) == 1
+def test_event_is_encoded_once_per_format_for_all_watchers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[bytes] = []
+    encode = Chunk.frame
 
+    def record(chunk: Chunk, type: str, item: Item) -> bytes:
+        encoded.append(encode(chunk, type, item))
+        return encoded[-1]
+
+    async def test(site: Site) -> None:
+        async with AsyncExitStack() as stack:
+            wires = [await stack.enter_async_context(site.wire()) for _ in range(9)]
+            for wire, accept in zip(wires, ("application/json", PROTOBUF, TABLE) * 3, strict=True):
+                await _open(wire, Accept=accept)
+            await site.create_config_map(_map("a"))
+            received = [await anext(wire.chunks()) for wire in wires]
+        assert received == received[:3] * 3
+        assert sorted(encoded) == sorted(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in received[:3])
+
+    monkeypatch.setattr(Chunk, "frame", record)
     run_on_site(tmp_path, test)

@@ -1,4 +1,4 @@
-"""Which pods are moved before a node leaves, and what a node may do to itself."""
+"""The pods that are moved before a node leaves, and the permissions of the node."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def pod(name: str, phase: str = "Running", **metadata: object) -> Pod:
     return Pod(metadata=ObjectMeta(name=name, **metadata), status=PodStatus(phase=phase))  # type: ignore[arg-type]
 
 
-def test_pods_that_other_nodes_can_run() -> None:
+def test_mirror_daemon_set_and_finished_pods_are_not_moved() -> None:
     owner = OwnerReference(apiVersion="apps/v1", kind="DaemonSet", name="d", uid="u")
     pods = [
         pod("plain"),

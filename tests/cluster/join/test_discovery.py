@@ -41,17 +41,17 @@ TOKEN = new_token(public_key_hash(CA.certificate))
         ("[fd00::1]:7443", "[fd00::1]:7443"),
     ],
 )
-def test_addresses_of_servers(text: str, address: str) -> None:
+def test_parse_server_addresses(text: str, address: str) -> None:
     assert str(parse_server(text)) == address
 
 
 @pytest.mark.parametrize("text", ["", "http://example.org", "host:port", "https://"])
-def test_what_is_no_address(text: str) -> None:
+def test_invalid_server_addresses_are_rejected(text: str) -> None:
     with pytest.raises(JoinError, match="SERVER"):
         parse_server(text)
 
 
-def data(ca: bytes, token: JoinToken | None = None) -> dict[str, str]:
+def cluster_info_data(ca: bytes, token: JoinToken | None = None) -> dict[str, str]:
     content = cluster_info("https://10.0.0.1:6443", ca).data
     signed = (
         {}
@@ -62,31 +62,36 @@ def data(ca: bytes, token: JoinToken | None = None) -> dict[str, str]:
 
 
 def test_the_pinned_ca_is_trusted() -> None:
-    assert trusted_certificates(data(CA.certificate), TOKEN, "server").strip() == CA.certificate.strip()
-    assert trusted_certificates(data(CA.certificate, TOKEN), TOKEN, "server").strip() == CA.certificate.strip()
+    assert trusted_certificates(cluster_info_data(CA.certificate), TOKEN, "server").strip() == CA.certificate.strip()
+    assert (
+        trusted_certificates(cluster_info_data(CA.certificate, TOKEN), TOKEN, "server").strip()
+        == CA.certificate.strip()
+    )
 
 
-def test_a_certificate_beside_the_pinned_one_is_not_trusted() -> None:
+def test_only_the_pinned_certificate_of_a_bundle_is_trusted() -> None:
     both = CA.certificate + EVIL.certificate
-    assert trusted_certificates(data(both), TOKEN, "server").strip() == CA.certificate.strip()
+    assert trusted_certificates(cluster_info_data(both), TOKEN, "server").strip() == CA.certificate.strip()
 
 
-def test_another_ca_is_refused() -> None:
+def test_ca_that_does_not_match_the_hash_in_the_token_is_rejected() -> None:
     with pytest.raises(JoinError, match="Nothing was sent"):
-        trusted_certificates(data(EVIL.certificate), TOKEN, "server")
+        trusted_certificates(cluster_info_data(EVIL.certificate), TOKEN, "server")
 
 
-def test_a_wrong_signature_is_refused() -> None:
+def test_cluster_info_with_a_wrong_signature_is_rejected() -> None:
     forged = JoinToken(TOKEN.id, "0" * 16)
     with pytest.raises(JoinError, match="signature"):
-        trusted_certificates(data(CA.certificate, forged), TOKEN, "server")
+        trusted_certificates(cluster_info_data(CA.certificate, forged), TOKEN, "server")
 
 
-def test_a_token_without_a_hash_needs_the_signature() -> None:
+def test_token_without_ca_hash_requires_signed_cluster_info() -> None:
     bare = JoinToken(TOKEN.id, TOKEN.secret)
-    assert trusted_certificates(data(CA.certificate, TOKEN), bare, "server").strip() == CA.certificate.strip()
+    assert (
+        trusted_certificates(cluster_info_data(CA.certificate, TOKEN), bare, "server").strip() == CA.certificate.strip()
+    )
     with pytest.raises(JoinError, match="not signed"):
-        trusted_certificates(data(CA.certificate), bare, "server")
+        trusted_certificates(cluster_info_data(CA.certificate), bare, "server")
 
 
 def test_a_renewed_ca_has_the_same_hash() -> None:
@@ -131,8 +136,8 @@ def serving(ca: KeyPair, status: int, body: bytes, directory: Path) -> Iterator[
             thread.join()
 
 
-def test_the_ca_comes_from_the_server_without_credentials(tmp_path: Path) -> None:
-    body = msgspec.json.encode({"data": data(CA.certificate)})
+def test_discovery_reads_the_ca_without_sending_credentials(tmp_path: Path) -> None:
+    body = msgspec.json.encode({"data": cluster_info_data(CA.certificate)})
     with serving(CA, 200, body, tmp_path) as (address, received):
         result = discover(address, TOKEN)
     assert result.ca_pem.strip() == CA.certificate.strip()
@@ -140,8 +145,8 @@ def test_the_ca_comes_from_the_server_without_credentials(tmp_path: Path) -> Non
     assert received == [""]
 
 
-def test_another_cluster_never_gets_the_token(tmp_path: Path) -> None:
-    body = msgspec.json.encode({"data": data(EVIL.certificate)})
+def test_server_with_another_ca_never_receives_the_token(tmp_path: Path) -> None:
+    body = msgspec.json.encode({"data": cluster_info_data(EVIL.certificate)})
     with serving(EVIL, 200, body, tmp_path) as (address, received), pytest.raises(JoinError, match="Nothing was sent"):
         discover(address, TOKEN)
     assert received == [""]
@@ -151,17 +156,17 @@ def test_another_cluster_never_gets_the_token(tmp_path: Path) -> None:
     ("status", "body", "text"),
     [(404, b"{}", "sampan token create"), (403, b"{}", "--ca-file"), (200, b"hello", "not a Kubernetes API server")],
 )
-def test_servers_without_cluster_info(status: int, body: bytes, text: str, tmp_path: Path) -> None:
+def test_response_without_cluster_info_is_an_error(status: int, body: bytes, text: str, tmp_path: Path) -> None:
     with serving(CA, status, body, tmp_path) as (address, _), pytest.raises(JoinError, match=text):
         discover(address, TOKEN)
 
 
-def test_a_server_with_another_certificate_is_refused(tmp_path: Path) -> None:
+def test_server_certificate_of_an_unknown_ca_is_rejected(tmp_path: Path) -> None:
     with serving(EVIL, 200, b"{}", tmp_path) as (address, received), pytest.raises(JoinError, match="certificate"):
         get(address, "/version", verified_context(make_ca("kubernetes", now=NOW).certificate))
     assert received == []
 
 
-def test_a_server_that_does_not_listen() -> None:
+def test_refused_connection_suggests_bind_address() -> None:
     with pytest.raises(JoinError, match="--bind-address"):
         discover(ServerAddress("127.0.0.1", 1), TOKEN)

@@ -1,4 +1,4 @@
-"""What a cluster is given so that nodes can join it."""
+"""The RBAC objects and config maps that let nodes join a cluster."""
 
 import yaml
 
@@ -29,7 +29,7 @@ def test_every_binding_refers_to_a_role_that_exists() -> None:
             assert is_default or (obj.roleRef.kind, name) in own
 
 
-def test_the_permission_to_record_a_use_ends_with_the_token() -> None:
+def test_one_use_grants_are_owned_by_the_token_secret() -> None:
     secret = token_secret(new_token("sha256:0"), expires=None, is_one_use=True)
     secret.metadata.uid = "uid"
     role, binding = one_use_grants(secret)
@@ -38,12 +38,12 @@ def test_the_permission_to_record_a_use_ends_with_the_token() -> None:
     assert [rule.resourceNames for rule in role.rules or ()] == [[secret.metadata.name]]
 
 
-def test_the_networks_are_read_back() -> None:
+def test_cluster_config_round_trip() -> None:
     networks = ClusterNetworks(pod_cidrs=["10.200.0.0/16", "fd00::/48"], service_cidrs=["10.96.0.0/16"])
     assert read_cluster_config(cluster_config(networks)) == networks
 
 
-def test_an_unreadable_configuration_has_the_defaults() -> None:
+def test_unreadable_cluster_config_gives_no_cidrs() -> None:
     assert read_cluster_config(ConfigMap(data={"ClusterConfiguration": ": ["})) == ClusterNetworks(
         pod_cidrs=[], service_cidrs=[]
     )
@@ -55,7 +55,7 @@ def test_cluster_info_is_a_kubeconfig_without_users() -> None:
     assert "users" not in content
 
 
-async def test_objects_are_created_once_and_config_maps_follow() -> None:
+async def test_grants_are_created_once_and_cluster_info_is_updated() -> None:
     async with Cluster() as cluster:
         client = cluster.client
         for _ in range(2):

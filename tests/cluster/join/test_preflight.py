@@ -30,13 +30,13 @@ LINK = ServerLink(address="10.0.0.2", server_address="10.0.0.1", mtu=1500)
         (-900, CheckLevel.ERROR),
     ],
 )
-def test_clocks(skew_s: float, level: CheckLevel) -> None:
+def test_clock_skew_levels(skew_s: float, level: CheckLevel) -> None:
     result = check_clock(1000.0, 1000.0 + skew_s)
     assert result.level is level
     assert ("ahead of" if skew_s > 0 else "behind") in result.detail
 
 
-def test_a_server_without_a_time_is_believed() -> None:
+def test_unknown_server_time_passes_the_clock_check() -> None:
     assert check_clock(None, 0).level is CheckLevel.OK
 
 
@@ -49,7 +49,7 @@ def test_lost_large_packets_are_an_error() -> None:
     assert check_mtu(small, has_large_response=True).level is CheckLevel.WARNING
 
 
-def test_ports() -> None:
+def test_port_in_use_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         result = check_ports(used_ports([port]))
@@ -58,7 +58,7 @@ def test_ports() -> None:
     assert check_ports([]).level is CheckLevel.OK
 
 
-def test_a_machine_inside_a_network_of_the_cluster() -> None:
+def test_machine_address_inside_a_cluster_cidr_is_an_error() -> None:
     assert check_overlaps("10.0.0.2", ["10.200.0.0/16", "fd00::/64"]).level is CheckLevel.OK
     assert check_overlaps("10.200.0.2", ["10.200.0.0/16"]).level is CheckLevel.ERROR
 
@@ -71,7 +71,7 @@ def _node(ready: str) -> dict[str, object]:
     return {"status": status}
 
 
-def test_names_of_nodes() -> None:
+def test_name_of_a_ready_node_is_an_error() -> None:
     assert check_name("n", None).level is CheckLevel.OK
     assert check_name("n", _node("Unknown")).level is CheckLevel.OK
     result = check_name("n", _node("True"))
@@ -79,12 +79,12 @@ def test_names_of_nodes() -> None:
     assert "10.0.0.7" in result.detail
 
 
-def test_the_way_to_a_server() -> None:
+def test_read_link_returns_addresses_and_mtu() -> None:
     link = read_link(ServerAddress("127.0.0.1", 6443))
     assert (link.address, link.server_address) == ("127.0.0.1", "127.0.0.1")
     assert link.mtu >= 1500
 
 
-def test_a_name_that_cannot_be_resolved() -> None:
+def test_unresolvable_server_name_is_an_error() -> None:
     with pytest.raises(JoinError, match="cannot be resolved"):
         read_link(ServerAddress("no-such-host.invalid", 6443))

@@ -26,14 +26,14 @@ def test_a_token_is_read_back_from_its_text() -> None:
     assert parse_token_id(token.id) == parse_token_id(str(token)) == token.id
 
 
-def test_tokens_differ() -> None:
+def test_new_tokens_are_unique() -> None:
     assert len({new_token(HASH) for _ in range(100)}) == 100
 
 
 @pytest.mark.parametrize(
     "text", ["", "abcdef", "abcdef.short", "ABCDEF.0123456789abcdef", "abcdef.0123456789abcdef@sha256:1"]
 )
-def test_an_invalid_token_is_rejected_without_being_repeated(text: str) -> None:
+def test_error_for_an_invalid_token_does_not_contain_the_token(text: str) -> None:
     with pytest.raises(BadToken) as raised:
         parse_token(text)
     assert not text or text not in str(raised.value)
@@ -44,7 +44,7 @@ def test_the_representation_of_a_token_hides_its_secret() -> None:
     assert token.secret not in repr(token)
 
 
-def test_the_secret_is_that_of_kubeadm() -> None:
+def test_token_secret_has_the_same_fields_as_with_kubeadm() -> None:
     token = JoinToken("abcdef", "0123456789abcdef", HASH)
     secret = token_secret(token, expires=86400, description="rack 3")
     assert (secret.metadata.namespace, secret.metadata.name) == ("kube-system", "bootstrap-token-abcdef")
@@ -60,14 +60,14 @@ def test_the_secret_is_that_of_kubeadm() -> None:
     }
 
 
-def test_a_token_for_one_use_has_a_group_of_its_own() -> None:
+def test_one_use_token_has_an_additional_group() -> None:
     secret = token_secret(new_token(HASH), expires=None, is_one_use=True)
     assert is_one_use(secret)
     assert groups_of(secret) == [DEFAULT_GROUP, ONE_USE_GROUP]
     assert "expiration" not in secret.data
 
 
-def test_groups_belong_to_authentication_only() -> None:
+def test_token_without_authentication_usage_has_no_groups() -> None:
     secret = token_secret(new_token(HASH), expires=None, usages=["signing"])
     assert usages_of(secret) == ["signing"]
     assert groups_of(secret) == []

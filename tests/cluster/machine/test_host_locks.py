@@ -6,29 +6,29 @@ import pytest
 
 from sampan.cluster.machine.host_locks import HostLocks, held_bridges
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="abstract socket names exist on Linux only")
 
 
-def test_one_has_it_at_a_time() -> None:
+def test_lock_has_one_holder_at_a_time() -> None:
     first, other = HostLocks(), HostLocks()
-    assert first.acquire("tests: it")
-    assert first.acquire("tests: it"), "it has it"
-    assert not other.acquire("tests: it")
-    assert other.acquire("tests: another")
+    assert first.acquire("tests: lock")
+    assert first.acquire("tests: lock"), "the holder may acquire its lock again"
+    assert not other.acquire("tests: lock")
+    assert other.acquire("tests: second lock")
     first.close()
-    assert other.acquire("tests: it")
+    assert other.acquire("tests: lock")
     other.close()
 
 
-def test_it_ends_with_its_process() -> None:
-    code = "from sampan.cluster.machine.host_locks import HostLocks; assert HostLocks().acquire('tests: ending')"
+def test_lock_is_released_when_its_process_exits() -> None:
+    code = "from sampan.cluster.machine.host_locks import HostLocks; assert HostLocks().acquire('tests: exit')"
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
     mine = HostLocks()
-    assert mine.acquire("tests: ending")
+    assert mine.acquire("tests: exit")
     mine.close()
 
 
-def test_bridges_of_running_processes_are_known() -> None:
+def test_held_bridges_lists_bridges_of_running_processes() -> None:
     with closing(HostLocks()) as locks:
         locks.acquire_bridge("sn00ffee")
         assert "sn00ffee" in held_bridges()

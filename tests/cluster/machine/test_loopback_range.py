@@ -6,7 +6,7 @@ from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.machine.loopback_range import loopback_addresses, loopback_services
 
 
-def test_each_cluster_has_addresses_of_its_own() -> None:
+def test_clusters_get_different_loopback_addresses() -> None:
     with closing(HostLocks()) as first, closing(HostLocks()) as second:
         here, again, other = loopback_services(first), loopback_services(first), loopback_services(second)
         assert here == again
@@ -14,5 +14,5 @@ def test_each_cluster_has_addresses_of_its_own() -> None:
         assert {here.address_of("10.96.0.1"), other.address_of("10.96.0.1")} <= set(loopback_addresses("10.96.0.1"))
 
 
-def test_a_service_without_an_ipv4_address() -> None:
+def test_ipv6_service_has_no_loopback_addresses() -> None:
     assert loopback_addresses("fd00::1") == []

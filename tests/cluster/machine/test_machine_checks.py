@@ -1,4 +1,4 @@
-"""What `sampan doctor` finds, for machines that lack one thing each."""
+"""The findings of `sampan doctor` on machines that lack one feature each."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from sampan.cluster.machine.machine_checks import CheckLevel, check_machine
 from sampan.cluster.machine.machine_state import MachineState, read_state
 from sampan.runtimes.choice import DetectedRuntimes
 
-GOOD = MachineState(
+COMPLETE = MachineState(
     cgroup_controllers=["cpu", "cpuset", "io", "memory", "pids"],
     file_systems=["ext4", "overlay"],
     link_kinds=["bridge", "veth", "wireguard", "vxlan"],
@@ -24,8 +24,8 @@ GOOD = MachineState(
 )
 
 
-def test_a_machine_that_lacks_nothing() -> None:
-    assert {result.level for result in check_machine(GOOD)} == {CheckLevel.OK}
+def test_complete_machine_has_no_findings() -> None:
+    assert {result.level for result in check_machine(COMPLETE)} == {CheckLevel.OK}
 
 
 @pytest.mark.parametrize(
@@ -57,17 +57,19 @@ def test_a_machine_that_lacks_nothing() -> None:
         ("clock", CheckLevel.WARNING, {"is_clock_synchronized": False}),
     ],
 )
-def test_each_finding_says_what_it_costs_and_what_to_do(name: str, level: CheckLevel, changes: dict[str, Any]) -> None:
-    findings = [result for result in check_machine(replace(GOOD, **changes)) if result.level is not CheckLevel.OK]
+def test_missing_feature_gives_one_finding_with_cost_and_remedy(
+    name: str, level: CheckLevel, changes: dict[str, Any]
+) -> None:
+    findings = [result for result in check_machine(replace(COMPLETE, **changes)) if result.level is not CheckLevel.OK]
     assert [(finding.name, finding.level) for finding in findings] == [(name, level)]
     assert findings[0].cost
     assert findings[0].remedy
 
 
-def test_docker_alone_is_no_finding() -> None:
+def test_drop_policy_of_docker_forward_chain_is_no_finding() -> None:
     (result,) = (
         result
-        for result in check_machine(replace(GOOD, dropping_chains=["ip filter FORWARD"]))
+        for result in check_machine(replace(COMPLETE, dropping_chains=["ip filter FORWARD"]))
         if result.name == "forward policy"
     )
     assert result.level is CheckLevel.OK

@@ -1,4 +1,4 @@
-"""Which node runs kube-proxy: each in its own network namespace, and one of those that share that of the machine."""
+"""Each node with its own network namespace runs kube-proxy; of the nodes in the machine's namespace, one does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.controllers.cluster import Cluster, cluster
 
 
 class _NodeProxy(NodeProxy):
-    """Runs without a network."""
+    """A NodeProxy that only records that it runs."""
 
     running: list[str] = []
 
@@ -85,7 +85,7 @@ async def test_nodes_that_share_the_network_of_the_machine_have_one_proxy(runnin
         locks.close()
 
 
-async def test_a_second_cluster_says_why_it_does_not_proxy(
+async def test_kube_proxy_waits_while_another_cluster_runs_kube_proxy(
     running: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with cluster() as api, asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""The file of a snapshot: a round trip, and files that somebody made up."""
+"""Snapshot archives: a round trip, and rejection of malformed archives."""
 
 import io
 import os
@@ -14,12 +14,12 @@ from sampan.cluster.snapshot.archive import count_skipped
 
 MANIFEST = SnapshotManifest(format=1, cluster="web", objects=3)
 BLOB = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-"""The digest of no content."""
+"""The SHA-256 digest of empty content."""
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Path:
-    """A data directory with a file of each sort."""
+    """A data directory with a file of each kind."""
     directory = tmp_path / "web"
     for path, content in {
         "state.db": b"objects",
@@ -51,7 +51,7 @@ def read(content: bytes, target: Path, most_bytes: int = 1 << 20) -> SnapshotMan
     return read_archive(io.BytesIO(content), target, most_bytes=most_bytes)
 
 
-def test_a_round_trip(cluster: Path, tmp_path: Path) -> None:
+def test_archive_round_trip(cluster: Path, tmp_path: Path) -> None:
     assert count_skipped(cluster / "volumes") == 2
     content, target = archive_of(cluster), tmp_path / "new"
     assert read_manifest(io.BytesIO(content)) == read(content, target) == MANIFEST
@@ -69,24 +69,26 @@ def test_a_round_trip(cluster: Path, tmp_path: Path) -> None:
     assert stat.S_IMODE((target / "volumes/pvc_ns_data/sub").stat().st_mode) == 0o2550
 
 
-def test_a_file_that_shrinks_while_it_is_read(cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_shrinks_while_it_is_archived_is_padded(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (cluster / "images/blobs/sha256" / BLOB).unlink()
-    about = os.fstat
-    monkeypatch.setattr("sampan.cluster.snapshot.archive.os.fstat", lambda file: _longer(about(file)))
+    fstat = os.fstat
+    monkeypatch.setattr("sampan.cluster.snapshot.archive.os.fstat", lambda file: _with_larger_size(fstat(file)))
     content = archive_of(cluster)
     monkeypatch.undo()
     read(content, tmp_path / "new")
     assert (tmp_path / "new/volumes/pvc_ns_data/sub/file").read_bytes() == b"data\0\0\0"
 
 
-def _longer(about: os.stat_result) -> os.stat_result:
-    values = list(about)
+def _with_larger_size(result: os.stat_result) -> os.stat_result:
+    values = list(result)
     values[stat.ST_SIZE] += 3
     return os.stat_result(values)
 
 
 def rebuilt(content: bytes, change: Callable[[tarfile.TarInfo, bytes], object]) -> bytes:
-    """The archive with other entries: `change` may alter an entry, and returns whether it stays."""
+    """Return a copy of the archive. `change` may alter an entry; the entry is dropped if `change` returns False."""
     out = io.BytesIO()
     with tarfile.open(fileobj=io.BytesIO(content)) as old, tarfile.open(fileobj=out, mode="w") as new:
         for info in old:
@@ -98,7 +100,7 @@ def rebuilt(content: bytes, change: Callable[[tarfile.TarInfo, bytes], object]) 
 
 
 def with_entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> Callable[[bytes], bytes]:
-    """Add an entry before the checksums."""
+    """Return a function that adds an entry before the checksums of an archive."""
 
     def change(content: bytes) -> bytes:
         out = io.BytesIO()
@@ -165,18 +167,20 @@ def renamed(old: str, new: str) -> Callable[[bytes], bytes]:
         (lambda content: b"x" * 4096, "invalid number"),
     ],
 )
-def test_files_that_are_rejected(cluster: Path, tmp_path: Path, change: Callable[[bytes], bytes], message: str) -> None:
+def test_malformed_archives_are_rejected(
+    cluster: Path, tmp_path: Path, change: Callable[[bytes], bytes], message: str
+) -> None:
     with pytest.raises(SnapshotError, match=message.replace(".", r"\.")):
         read(change(archive_of(cluster)), tmp_path / "new")
     assert not (tmp_path / "evil").exists()
 
 
-def test_more_data_than_the_disk_has_room_for(cluster: Path, tmp_path: Path) -> None:
+def test_archive_larger_than_the_free_space_is_rejected(cluster: Path, tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="more than 10 bytes"):
         read(archive_of(cluster), tmp_path / "new", most_bytes=10)
 
 
-def test_a_large_document_is_not_read(tmp_path: Path) -> None:
+def test_oversized_manifest_is_rejected(tmp_path: Path) -> None:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         info = tarfile.TarInfo("snapshot.json")
@@ -186,7 +190,7 @@ def test_a_large_document_is_not_read(tmp_path: Path) -> None:
         read_manifest(io.BytesIO(out.getvalue()))
 
 
-def test_names_that_are_not_text(cluster: Path, tmp_path: Path) -> None:
+def test_file_with_undecodable_name_is_skipped(cluster: Path, tmp_path: Path) -> None:
     (Path(os.fsdecode(os.fsencode(cluster) + b"/volumes/\xff"))).write_bytes(b"")
     assert count_skipped(cluster / "volumes") == 3
     read(archive_of(cluster), tmp_path / "new")

@@ -6,7 +6,7 @@ from pathlib import Path
 from sampan.cluster.snapshot import copy_images, copy_volumes
 
 
-def test_content_of_images_is_shared(tmp_path: Path) -> None:
+def test_image_blobs_and_layers_are_hard_linked(tmp_path: Path) -> None:
     source, target = tmp_path / "a", tmp_path / "b"
     for name in ("images.json", f"blobs/sha256/{'0' * 64}", "layers/aa/bin/tool", "layers/.new-x/part"):
         (source / name).parent.mkdir(parents=True, exist_ok=True)

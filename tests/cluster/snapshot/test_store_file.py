@@ -23,7 +23,7 @@ def encode(name: str, **fields: Any) -> bytes:
     return json.dumps({"metadata": metadata, **fields}).encode()
 
 
-def test_a_copy_of_a_store_in_use(tmp_path: Path) -> None:
+def test_copy_of_a_store_in_use_is_consistent(tmp_path: Path) -> None:
     async def run() -> None:
         async with SqliteBackend(path=tmp_path / "state.db", clock=RealClock()) as backend:
             for number in range(20):
@@ -50,7 +50,7 @@ def test_a_copy_of_a_store_in_use(tmp_path: Path) -> None:
         ("PRAGMA application_id = 1", "is not a Sampan store"),
     ],
 )
-def test_files_that_are_not_stores(tmp_path: Path, statement: str, message: str) -> None:
+def test_database_with_foreign_schema_or_format_is_rejected(tmp_path: Path, statement: str, message: str) -> None:
     path = tmp_path / "state.db"
     build_store_file([], path, event_ttl_s=60)
     with sqlite3.connect(path) as connection:
@@ -60,14 +60,14 @@ def test_files_that_are_not_stores(tmp_path: Path, statement: str, message: str)
         describe_store(path)
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_file_that_is_no_database_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"x" * 5000)
     with pytest.raises(SnapshotError, match="is not a Sampan store"):
         describe_store(tmp_path / "state.db")
 
 
 @pytest.mark.parametrize("drops_other_nodes", [True, False])
-def test_objects_that_name_the_original(tmp_path: Path, drops_other_nodes: bool) -> None:
+def test_relocation_rewrites_volume_paths_and_pod_cidrs(tmp_path: Path, drops_other_nodes: bool) -> None:
     entries = {
         PV + "a": encode("a", spec={"hostPath": {"path": "/old/volumes/a_ns_data"}}),
         PV + "b": encode("b", spec={"hostPath": {"path": "/old/volumes/../../etc"}}),

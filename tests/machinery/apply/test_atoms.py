@@ -1,4 +1,4 @@
-"""What a schema means for merging, and what an older set becomes under a newer schema."""
+"""Merge semantics of schemas, and conversion of field sets to a newer schema."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.machinery.apply.widgets import SPEC, TEXT, keyed, record
 
 
 def at(kind: str, path: str) -> Atom:
-    """The atom at a path of a built-in kind; `[]` is an item."""
+    """Return the atom at a path of a built-in kind; `[]` is a list item."""
     atom: Atom | None = of(schemas.definition(kind))
     for step in path.split("."):
         assert atom is not None
@@ -36,13 +36,13 @@ POD = "io.k8s.api.core.v1.Pod"
         ("io.k8s.api.core.v1.Service", "spec.ports", False, ["port", "protocol"]),
     ],
 )
-def test_lists(kind: str, path: str, is_leaf: bool, keys: list[str]) -> None:
+def test_list_types_and_keys_of_built_in_kinds(kind: str, path: str, is_leaf: bool, keys: list[str]) -> None:
     atom = at(kind, path)
     assert atom.is_list
     assert (atom.is_atomic_list, [name for name, _ in atom.keys]) == (is_leaf, keys)
 
 
-def test_keys_have_the_published_defaults() -> None:
+def test_list_map_keys_have_the_published_defaults() -> None:
     assert dict(at(POD, "spec.containers.[].ports").keys) == {"containerPort": 0, "protocol": "TCP"}
     assert dict(at(POD, "spec.imagePullSecrets").keys) == {"name": ""}
     assert dict(of(from_openapi(SPEC["loose"])).keys) == {"a": MISSING, "b": MISSING}
@@ -58,15 +58,15 @@ def test_keys_have_the_published_defaults() -> None:
         ("io.k8s.api.core.v1.Pod", "spec.containers.[].env.[].valueFrom.fieldRef", True),
     ],
 )
-def test_maps(kind: str, path: str, is_leaf: bool) -> None:
+def test_map_types_of_built_in_kinds(kind: str, path: str, is_leaf: bool) -> None:
     assert at(kind, path).is_atomic_map is is_leaf
 
 
-def test_raw_objects_are_one_leaf() -> None:
+def test_raw_extension_is_untyped() -> None:
     assert at("io.k8s.api.apps.v1.ControllerRevision", "data") is UNTYPED
 
 
-def test_what_no_schema_describes() -> None:
+def test_undeclared_fields_of_open_and_closed_objects() -> None:
     free = of(from_openapi(SPEC["free"]))
     assert free.child("anything") is DEDUCED
     assert of(from_openapi({"x-kubernetes-preserve-unknown-fields": True})).form([1]) == "list"
@@ -76,17 +76,17 @@ def test_what_no_schema_describes() -> None:
     assert (opened.child("z"), opened.declares("z")) == (DEDUCED, False)
     inner = opened.child("a")
     assert inner is not None
-    assert inner.child("z") is DEDUCED, "what an open object holds is open"
+    assert inner.child("z") is DEDUCED, "fields of objects inside an open object are open too"
 
 
-def test_an_object_inside_has_metadata() -> None:
-    inside = of(from_openapi({"type": "object", "x-kubernetes-embedded-resource": True}))
-    labels = inside.child("metadata")
-    assert labels is not None
-    assert labels.declares("labels")
+def test_embedded_resource_has_metadata() -> None:
+    embedded = of(from_openapi({"type": "object", "x-kubernetes-embedded-resource": True}))
+    metadata = embedded.child("metadata")
+    assert metadata is not None
+    assert metadata.declares("labels")
 
 
-def test_without_a_list_type_the_patch_strategy_counts() -> None:
+def test_patch_strategy_applies_without_a_list_type() -> None:
     source = {"type": "array", "items": record(n=TEXT), "x-kubernetes-patch-strategy": "merge"}
     assert of(from_openapi({**source, "x-kubernetes-patch-merge-key": "n"})).keys == (("n", MISSING),)
     assert not of(from_openapi(source)).is_atomic_list
@@ -96,7 +96,7 @@ def test_without_a_list_type_the_patch_strategy_counts() -> None:
     ("value", "form"),
     [({}, "map"), ([], "list"), ("x", "scalar"), (1, "scalar"), (None, "map"), (MISSING, "map")],
 )
-def test_the_value_decides_where_anything_goes(value: Any, form: str) -> None:
+def test_form_of_an_untyped_value_is_deduced(value: Any, form: str) -> None:
     assert DEDUCED.form(value) == form
 
 
@@ -109,7 +109,7 @@ OLDER: dict[str, Any] = {
 }
 
 
-def test_parts_of_what_became_one_leaf_become_the_leaf() -> None:
+def test_fields_below_a_newly_atomic_field_become_that_field() -> None:
     atomic = {"x-kubernetes-list-type": "atomic"}
     deep = {**record(y=TEXT), "x-kubernetes-map-type": "atomic"}
     newer = of(
@@ -131,7 +131,7 @@ def test_parts_of_what_became_one_leaf_become_the_leaf() -> None:
     }
 
 
-def test_a_set_that_fits_stays_itself() -> None:
+def test_field_set_that_matches_the_schema_is_returned_unchanged() -> None:
     fits = of(from_openapi(record(list=keyed("name", name=TEXT), map={"type": "object"}, text=TEXT)))
     assert reconciled(OLDER, fits) is OLDER
 

@@ -1,4 +1,4 @@
-"""What differs between two states of an object."""
+"""Comparison of two states of an object: added, modified and removed fields."""
 
 from typing import Any
 
@@ -10,31 +10,31 @@ from sampan.machinery.apply.items import Misfit
 from tests.machinery.apply.widgets import SPEC_ATOM
 
 CASES: dict[str, tuple[Any, Any, dict[str, list[str]]]] = {
-    "nothing": ({"text": "a", "set": ["x"]}, {"text": "a", "set": ["x"]}, {}),
-    "a value": ({"text": "a"}, {"text": "b"}, {"modified": [".text"]}),
-    "a new value": ({}, {"text": "b"}, {"added": [".text"]}),
-    "a value less": ({"text": "b"}, {}, {"removed": [".text"]}),
-    "null is a value": ({"text": None}, {"text": "b"}, {"modified": [".text"]}),
-    "a map from null": ({"map": None}, {"map": {"a": "1"}}, {"added": [".map.a"]}),
-    "a new map": ({}, {"map": {"a": "1"}}, {"added": [".map", ".map.a"]}),
-    "a map that is empty now": ({"map": {"a": "1"}}, {"map": {}}, {"removed": [".map.a"]}),
-    "an empty map": ({}, {"map": {}}, {"added": [".map"]}),
-    "empty or null": ({"map": {}}, {"map": None}, {"modified": [".map"]}),
-    "a plain list": ({"plain": ["a"]}, {"plain": ["a", "b"]}, {"modified": [".plain"]}),
-    "order of a plain list": ({"plain": ["a", "b"]}, {"plain": ["b", "a"]}, {"modified": [".plain"]}),
-    "a set": ({"set": ["a", "b"]}, {"set": ["c", "b"]}, {"added": ['.set[="c"]'], "removed": ['.set[="a"]']}),
+    "no change": ({"text": "a", "set": ["x"]}, {"text": "a", "set": ["x"]}, {}),
+    "modified value": ({"text": "a"}, {"text": "b"}, {"modified": [".text"]}),
+    "added value": ({}, {"text": "b"}, {"added": [".text"]}),
+    "removed value": ({"text": "b"}, {}, {"removed": [".text"]}),
+    "null to value": ({"text": None}, {"text": "b"}, {"modified": [".text"]}),
+    "null to map": ({"map": None}, {"map": {"a": "1"}}, {"added": [".map.a"]}),
+    "added map": ({}, {"map": {"a": "1"}}, {"added": [".map", ".map.a"]}),
+    "emptied map": ({"map": {"a": "1"}}, {"map": {}}, {"removed": [".map.a"]}),
+    "added empty map": ({}, {"map": {}}, {"added": [".map"]}),
+    "empty map to null": ({"map": {}}, {"map": None}, {"modified": [".map"]}),
+    "atomic list": ({"plain": ["a"]}, {"plain": ["a", "b"]}, {"modified": [".plain"]}),
+    "order of atomic list": ({"plain": ["a", "b"]}, {"plain": ["b", "a"]}, {"modified": [".plain"]}),
+    "set": ({"set": ["a", "b"]}, {"set": ["c", "b"]}, {"added": ['.set[="c"]'], "removed": ['.set[="a"]']}),
     "order of a set": ({"set": ["a", "b"]}, {"set": ["b", "a"]}, {}),
-    "an item": (
+    "list map item": (
         {"named": [{"name": "a", "value": 1}]},
         {"named": [{"name": "b"}, {"name": "a", "value": 2}]},
         {"added": ['.named[name="b"]', '.named[name="b"].name'], "modified": ['.named[name="a"].value']},
     ),
-    "an item by a default": (
+    "list map key with default": (
         {"ports": [{"port": 80}]},
         {"ports": [{"port": 80, "protocol": "TCP"}]},
         {"added": ['.ports[port=80,protocol="TCP"].protocol']},
     ),
-    "an item told apart by a missing key": (
+    "list map key missing": (
         {"loose": [{"a": "x"}]},
         {"loose": [{"a": "x", "b": 1}]},
         {
@@ -42,20 +42,20 @@ CASES: dict[str, tuple[Any, Any, dict[str, list[str]]]] = {
             "removed": ['.loose[a="x"]', '.loose[a="x"].a'],
         },
     ),
-    "duplicates appear": ({"set": ["a"]}, {"set": ["a", "a"]}, {"added": ['.set[="a"]'], "removed": ['.set[="a"]']}),
-    "duplicates go": ({"set": ["a", "a"]}, {"set": ["a"]}, {"added": ['.set[="a"]'], "removed": ['.set[="a"]']}),
-    "duplicates change": (
+    "duplicates added": ({"set": ["a"]}, {"set": ["a", "a"]}, {"added": ['.set[="a"]'], "removed": ['.set[="a"]']}),
+    "duplicates removed": ({"set": ["a", "a"]}, {"set": ["a"]}, {"added": ['.set[="a"]'], "removed": ['.set[="a"]']}),
+    "duplicates modified": (
         {"named": [{"name": "a", "value": 1}, {"name": "a"}]},
         {"named": [{"name": "a", "value": 2}, {"name": "a"}]},
         {"modified": ['.named[name="a"]']},
     ),
-    "an atomic record": ({"whole": {"a": "x"}}, {"whole": {"a": "x", "b": 1}}, {"modified": [".whole"]}),
-    "free fields": (
+    "atomic map": ({"whole": {"a": "x"}}, {"whole": {"a": "x", "b": 1}}, {"modified": [".whole"]}),
+    "unknown fields": (
         {"free": {"a": {"b": 1}}},
         {"free": {"a": {"c": [1]}}},
         {"added": [".free.a.c"], "removed": [".free.a.b"]},
     ),
-    "another type": (
+    "changed type": (
         {"free": {"a": {"b": 1}}},
         {"free": {"a": "text"}},
         {"modified": [".free.a"], "removed": [".free.a.b"]},
@@ -70,14 +70,14 @@ CASES: dict[str, tuple[Any, Any, dict[str, list[str]]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_differences(name: str) -> None:
+def test_compare(name: str) -> None:
     old, new, expected = CASES[name]
     assert SPEC_ATOM is not None
     comparison = compare(old, new, SPEC_ATOM)._asdict()
-    shown = {
+    paths = {
         kind: [sets.shown_path(path) for path in sets.paths(fields)] for kind, fields in comparison.items() if fields
     }
-    assert shown == expected
+    assert paths == expected
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_differences(name: str) -> None:
         ({"unknown": 1}, "field not declared in schema"),
     ],
 )
-def test_what_does_not_fit(value: dict[str, Any], text: str) -> None:
+def test_values_that_do_not_match_the_schema_are_rejected(value: dict[str, Any], text: str) -> None:
     assert SPEC_ATOM is not None
     with pytest.raises(Misfit, match=text):
         compare({"named": [], "set": []}, value, SPEC_ATOM)

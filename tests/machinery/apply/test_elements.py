@@ -1,4 +1,4 @@
-"""Path elements: how they are written, sorted and shown."""
+"""Path elements: encoding, order, and form in messages."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from sampan.machinery.apply.elements import BadElement
         (elements.key([("name", None)]), 'k:{"name":null}'),
     ],
 )
-def test_elements_are_written_as_the_real_server_writes_them(encoded: str, text: str) -> None:
+def test_encoding_of_elements(encoded: str, text: str) -> None:
     assert encoded == text
     assert elements.canonical(text) == text
 
@@ -35,12 +35,12 @@ def test_elements_are_written_as_the_real_server_writes_them(encoded: str, text:
         ("x:unknown", None),
     ],
 )
-def test_equal_elements_get_the_same_text(sent: str, kept: str | None) -> None:
+def test_canonical_form_of_elements(sent: str, kept: str | None) -> None:
     assert elements.canonical(sent) == kept
 
 
 @pytest.mark.parametrize("text", ["", "f", "fname", "k:[1]", "k:{", "v:", "i:x", "i:"])
-def test_what_is_no_element_is_refused(text: str) -> None:
+def test_malformed_elements_are_rejected(text: str) -> None:
     with pytest.raises(BadElement):
         elements.canonical(text)
 
@@ -88,5 +88,5 @@ def test_elements_are_sorted_by_kind_then_by_value() -> None:
         ("i:3", "[3]"),
     ],
 )
-def test_elements_in_messages(element: str, text: str) -> None:
+def test_form_of_elements_in_messages(element: str, text: str) -> None:
     assert elements.shown(element) == text

@@ -1,4 +1,4 @@
-"""Managers from write to write: who gets what, what resets and refuses do, and how many are kept."""
+"""Field managers across writes: ownership, resets, malformed entries, and the limit of entries."""
 
 from typing import Any
 
@@ -26,19 +26,21 @@ from tests.machinery.apply.widgets import (
 Entries = list[ManagedFieldsEntry]
 
 
-def created(value: dict[str, Any], manager: str = "maker") -> Entries:
+def created(value: dict[str, Any], manager: str = "creator") -> Entries:
     return managers().create(value, [], manager=manager, now=BEFORE)
 
 
-def updated(live: Any, new: Any, kept: Entries, manager: str, sent: Entries | None = None, **more: Any) -> Entries:
-    return managers().update(live, new, kept, sent or [], **{"is_reset": False, "manager": manager, "now": NOW, **more})
+def updated(live: Any, new: Any, kept: Entries, manager: str, sent: Entries | None = None, **options: Any) -> Entries:
+    return managers().update(
+        live, new, kept, sent or [], **{"is_reset": False, "manager": manager, "now": NOW, **options}
+    )
 
 
 def applied(live: Any, value: Any, kept: Entries, manager: str = "applier", force: bool = False) -> Any:
     return managers().apply(live, value, kept, manager=manager, force=force, now=NOW)
 
 
-def test_a_new_object_belongs_to_who_made_it() -> None:
+def test_creator_owns_the_fields_of_a_new_object() -> None:
     value = with_spec(map={"a": "1"}, set=["x"], ports=[{"port": 80}])
     value["metadata"].update(labels={"l": "1"}, generation=1, uid="u", resourceVersion="5")
     (entry,) = created(value)
@@ -51,52 +53,52 @@ def test_a_new_object_belongs_to_who_made_it() -> None:
             "f:set": {".": {}, 'v:"x"': {}},
         },
     }
-    assert (entry.manager, entry.operation, entry.apiVersion) == ("maker", "Update", "example.com/v1")
+    assert (entry.manager, entry.operation, entry.apiVersion) == ("creator", "Update", "example.com/v1")
     assert (entry.fieldsType, entry.time, entry.subresource) == ("FieldsV1", BEFORE, "")
 
 
-def test_nothing_to_own_makes_no_entry() -> None:
+def test_object_without_owned_fields_has_no_entry() -> None:
     assert created(widget(metadata={"name": "w", "uid": "u"})) == []
 
 
-def test_a_client_without_a_name_is_unknown() -> None:
+def test_manager_without_a_name_is_unknown() -> None:
     assert created(with_spec(text="a"), "")[0].manager == "unknown"
 
 
-def test_who_changes_a_field_takes_it() -> None:
+def test_update_takes_ownership_of_changed_fields() -> None:
     live = with_spec(text="a", number=1)
     after = updated(live, with_spec(text="b", number=1), created(live), "other")
-    assert owned(after) == {"maker": {"f:spec": {".": {}, "f:number": {}}}, "other": {"f:spec": {"f:text": {}}}}
+    assert owned(after) == {"creator": {"f:spec": {".": {}, "f:number": {}}}, "other": {"f:spec": {"f:text": {}}}}
     assert [entry.time for entry in after] == [BEFORE, NOW]
 
 
-def test_the_same_value_takes_nothing() -> None:
+def test_update_with_the_same_value_takes_no_ownership() -> None:
     live = with_spec(text="a")
     kept = created(live)
     assert updated(live, live, kept, "other") == kept
 
 
-def test_what_is_removed_belongs_to_nobody() -> None:
+def test_removed_field_has_no_owner() -> None:
     live = with_spec(text="a", number=1)
     after = updated(live, with_spec(number=1), created(live), "other")
-    assert owned(after) == {"maker": {"f:spec": {".": {}, "f:number": {}}}}
+    assert owned(after) == {"creator": {"f:spec": {".": {}, "f:number": {}}}}
     assert after[0].time == BEFORE
 
 
-def test_a_manager_with_nothing_left_is_forgotten() -> None:
+def test_manager_without_fields_is_removed() -> None:
     live = widget(metadata={"name": "w", "labels": {"a": "1"}})
     new = widget(metadata={"name": "w", "labels": {"a": "2"}})
-    kept = [entry("maker", {"f:metadata": {"f:labels": {"f:a": {}}}})]
+    kept = [entry("creator", {"f:metadata": {"f:labels": {"f:a": {}}}})]
     assert owned(updated(live, new, kept, "other")) == {"other": {"f:metadata": {"f:labels": {"f:a": {}}}}}
 
 
-def test_fields_that_the_path_does_not_change_are_not_owned() -> None:
+def test_ignored_fields_are_not_owned() -> None:
     fields = managers(ignored=Except("status", "metadata.labels"))
     value = widget(metadata={"name": "w", "labels": {"a": "1"}}, spec={"text": "a"}, status={"phase": "x"})
     assert owned(fields.create(value, [], manager="m", now=NOW)) == {"m": {"f:spec": {".": {}, "f:text": {}}}}
 
 
-def test_only_fields_that_the_path_changes_are_owned() -> None:
+def test_only_the_fields_of_a_subresource_are_owned() -> None:
     fields = managers(ignored=Only("spec.named.*.value"), subresource="sizes")
     live, new = (with_spec(text=str(n), named=[{"name": "a", "value": n}]) for n in (1, 2))
     after = fields.update(live, new, [entry("m", {"f:spec": {"f:text": {}}})], [], is_reset=False, manager="n", now=NOW)
@@ -107,38 +109,38 @@ def test_only_fields_that_the_path_changes_are_owned() -> None:
     assert after[1].subresource == "sizes"
 
 
-# -- what clients say of managers --------------------------------------------------------------------------------------
+# -- managed fields sent by clients ------------------------------------------------------------------------------------
 
 
-HAND = entry("hand", {"f:spec": {"f:text": {}}}, time=None)
+SENT_ENTRY = entry("client", {"f:spec": {"f:text": {}}}, time=None)
 
 
-def test_managers_that_a_client_sends_count() -> None:
+def test_managed_fields_sent_by_a_client_are_stored() -> None:
     live = with_spec(text="a")
-    assert updated(live, live, created(live), "m", [HAND]) == [HAND]
+    assert updated(live, live, created(live), "m", [SENT_ENTRY]) == [SENT_ENTRY]
 
 
 @pytest.mark.parametrize(
     "broken",
     [
-        entry("hand", {}, operation="Think"),
-        msgspec.structs.replace(HAND, apiVersion=""),
-        msgspec.structs.replace(HAND, fieldsType=""),
-        msgspec.structs.replace(HAND, fieldsType="FieldsV9"),
-        entry("hand", {"bad": 1}),
+        entry("client", {}, operation="Unknown"),
+        msgspec.structs.replace(SENT_ENTRY, apiVersion=""),
+        msgspec.structs.replace(SENT_ENTRY, fieldsType=""),
+        msgspec.structs.replace(SENT_ENTRY, fieldsType="FieldsV9"),
+        entry("client", {"bad": 1}),
     ],
-    ids=["operation", "version", "no type", "type", "fields"],
+    ids=["unknown operation", "no version", "no fields type", "unknown fields type", "malformed fields"],
 )
-def test_managers_that_make_no_sense_do_not_count(broken: ManagedFieldsEntry) -> None:
+def test_malformed_managed_fields_are_ignored_on_update_and_rejected_on_apply(broken: ManagedFieldsEntry) -> None:
     live = with_spec(text="a")
     kept = created(live)
     assert updated(live, live, kept, "m", [broken]) == kept
-    assert updated(live, live, [broken], "m") == [], "nor does what is stored"
+    assert updated(live, live, [broken], "m") == [], "stored entries are ignored too"
     with pytest.raises(errors.ApiError, match="failed to decode managed fields: "):
         applied(live, live, [broken])
 
 
-def test_after_a_reset_nobody_owns_anything_until_somebody_applies() -> None:
+def test_reset_removes_all_owners_until_the_next_apply() -> None:
     live, new = with_spec(text="a"), with_spec(text="b")
     assert updated(live, new, created(live), "m", is_reset=True) == []
     assert updated(live, new, created(live), "m", [ManagedFieldsEntry()]) == []
@@ -151,14 +153,14 @@ def test_after_a_reset_nobody_owns_anything_until_somebody_applies() -> None:
     }
 
 
-def test_a_part_of_the_object_cannot_reset() -> None:
+def test_subresource_cannot_reset_managed_fields() -> None:
     live = with_spec(text="a")
     kept = created(live)
     fields = managers(subresource="status", ignored=Except("spec"))
-    assert fields.update(live, live, kept, [HAND], is_reset=True, manager="m", now=NOW) == kept
+    assert fields.update(live, live, kept, [SENT_ENTRY], is_reset=True, manager="m", now=NOW) == kept
 
 
-def test_an_object_that_does_not_fit_loses_its_managers() -> None:
+def test_object_that_does_not_match_the_schema_loses_its_managers() -> None:
     live = with_spec(text="a")
     assert updated(live, with_spec(named=[{"value": 1}]), created(live), "m") == []
 
@@ -188,10 +190,10 @@ def test_entries_are_sorted_by_operation_time_and_name() -> None:
     ]
 
 
-def test_of_many_that_update_the_oldest_become_one() -> None:
+def test_oldest_updaters_are_merged_into_ancient_changes() -> None:
     live = with_spec(map={f"k{n:02}": "1" for n in range(12)})
     kept = [
-        entry("maker", {"f:spec": {"f:map": {f"f:k{n:02}": {}}}}, time=f"2021-01-{n + 1:02}T00:00:00Z")
+        entry("creator", {"f:spec": {"f:map": {f"f:k{n:02}": {}}}}, time=f"2021-01-{n + 1:02}T00:00:00Z")
         for n in range(1)
     ]
     kept += [
@@ -207,7 +209,7 @@ def test_of_many_that_update_the_oldest_become_one() -> None:
     assert owned(again)["ancient-changes"] == {"f:spec": {"f:map": {"f:k00": {}, "f:k01": {}, "f:k02": {}}}}
 
 
-def test_entries_that_differ_in_time_only() -> None:
+def test_differ_in_time_only() -> None:
     first, other = entry("m", {"f:a": {}}), entry("m", {"f:a": {}}, time=NOW)
     assert differ_in_time_only([first], [other])
     assert not differ_in_time_only([first], [first])
@@ -218,33 +220,35 @@ def test_entries_that_differ_in_time_only() -> None:
 # -- versions ----------------------------------------------------------------------------------------------------------
 
 RENAMED = {**{name: part for name, part in SPEC.items() if name != "text"}, "title": TEXT}
-TWO = Forms({"v1": kind_schema(**SPEC), "v2": kind_schema(**RENAMED)}, {"v1": "text", "v2": "title"})
+TWO_VERSIONS = Forms({"v1": kind_schema(**SPEC), "v2": kind_schema(**RENAMED)}, {"v1": "text", "v2": "title"})
 
 
-def test_a_manager_of_another_version_loses_what_is_called_otherwise_there() -> None:
+def test_update_takes_a_renamed_field_from_a_manager_of_another_version() -> None:
     live, new = with_spec(text="a", number=1), with_spec(text="b", number=1)
     kept = [entry("old", {"f:spec": {"f:number": {}, "f:title": {}}}, version="v2")]
-    after = managers(TWO).update(live, new, kept, [], is_reset=False, manager="new", now=NOW)
+    after = managers(TWO_VERSIONS).update(live, new, kept, [], is_reset=False, manager="new", now=NOW)
     assert owned(after) == {"old": {"f:spec": {"f:number": {}}}, "new": {"f:spec": {"f:text": {}}}}
     assert [entry.apiVersion for entry in after] == ["example.com/v2", "example.com/v1"]
 
 
-def test_a_manager_of_a_version_that_is_gone_is_forgotten() -> None:
+def test_manager_of_a_removed_version_is_removed() -> None:
     live, new = with_spec(text="a"), with_spec(text="b")
     kept = [entry("old", {"f:spec": {"f:number": {}}}, version="v0")]
     assert list(owned(updated(live, new, kept, "new"))) == ["new"]
 
 
-def test_an_applier_gives_up_fields_of_another_version() -> None:
+def test_apply_removes_fields_that_were_owned_in_another_version() -> None:
     live = with_spec(text="a", number=1)
     kept = [entry("applier", {"f:spec": {"f:number": {}, "f:title": {}}}, operation="Apply", version="v2")]
-    value, after = managers(TWO).apply(live, with_spec(number=1), kept, manager="applier", force=False, now=NOW)
+    value, after = managers(TWO_VERSIONS).apply(
+        live, with_spec(number=1), kept, manager="applier", force=False, now=NOW
+    )
     assert value is not None
     assert value["spec"] == {"number": 1}
     assert owned(after) == {"applier": {"f:spec": {"f:number": {}}}}
 
 
-def test_what_is_nested_too_deeply_has_no_managers_and_cannot_be_applied() -> None:
+def test_too_deeply_nested_object_has_no_managers_and_cannot_be_applied() -> None:
     deep: dict[str, Any] = {}
     for _ in range(5000):
         deep = {"a": deep}
@@ -255,7 +259,7 @@ def test_what_is_nested_too_deeply_has_no_managers_and_cannot_be_applied() -> No
         applied(with_spec(text="a"), value, [])
 
 
-def test_long_elements() -> None:
+def test_long_set_elements_are_sorted() -> None:
     long = "x" * 1000
     (entry,) = created(with_spec(set=[f"b{long}", f"a{long}"]))
     below = msgspec.json.decode(entry.fieldsV1)["f:spec"]["f:set"]

@@ -1,6 +1,6 @@
-"""What holds for any writes, and a model so plain that it cannot be wrong in the same way.
+"""Properties of field managers for any sequence of writes, and a comparison with a simple model.
 
-The model is for objects that are flat maps: of each key it knows the value and who owns it.
+The model covers objects that are flat maps: it holds the value and the owners of each key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ numbers = st.integers(0, 3)
 
 
 def leaves(fields: sets.Fields) -> sets.Fields:
-    """The members that have no members below."""
+    """Return the members that have no members below them."""
     return {element: leaves(below) for element, below in fields.items() if element != SELF}
 
 
@@ -72,15 +72,15 @@ def apply(live: Any, value: Any, kept: Entries, manager: str, *, force: bool = T
 
 
 def tidy(value: Any) -> Any:
-    """Without nulls and empty maps and lists, which a typed object does not print."""
+    """Return the value without nulls, empty maps and empty lists, which typed objects do not encode."""
     if isinstance(value, dict):
         return {key: kept for key, part in value.items() if (kept := tidy(part)) not in (None, {}, [])}
     return [tidy(part) for part in value] if isinstance(value, list) else value
 
 
 @given(live=objects, applied=objects)
-def test_applying_twice_is_applying_once(live: Any, applied: Any) -> None:
-    kept = FIELDS.create(live, [], manager="maker", now=NOW)
+def test_apply_is_idempotent(live: Any, applied: Any) -> None:
+    kept = FIELDS.create(live, [], manager="creator", now=NOW)
     once, entries = apply(live, applied, kept, "one")
     value, again = FIELDS.apply(once, applied, entries, manager="one", force=False, now="2031-01-01T00:00:00Z")
     assert value is None
@@ -88,40 +88,40 @@ def test_applying_twice_is_applying_once(live: Any, applied: Any) -> None:
 
 
 @given(live=objects, applied=objects)
-def test_what_was_applied_is_there(live: Any, applied: Any) -> None:
-    value, entries = apply(live, applied, FIELDS.create(live, [], manager="maker", now=NOW), "one")
-    mine: Any = next((msgspec.json.decode(e.fieldsV1) for e in entries if e.manager == "one"), {})
+def test_applied_fields_are_present_and_owned(live: Any, applied: Any) -> None:
+    value, entries = apply(live, applied, FIELDS.create(live, [], manager="creator", now=NOW), "one")
+    owned: Any = next((msgspec.json.decode(e.fieldsV1) for e in entries if e.manager == "one"), {})
     claims = sets.difference(claimed(applied, ATOM), sets.of(*IDENTITY))
-    assert mine == claims
-    there = whole(value, ATOM)
-    assert not sets.difference(leaves(claims), there)
+    assert owned == claims
+    existing = whole(value, ATOM)
+    assert not sets.difference(leaves(claims), existing)
 
 
 IDENTITY = [("f:apiVersion",), ("f:kind",), ("f:metadata",), ("f:metadata", "f:name")]
 
 
 @given(live=objects, applied=objects)
-def test_giving_up_what_was_new_returns_to_the_base(live: Any, applied: Any) -> None:
-    kept = FIELDS.create(live, [], manager="maker", now=NOW)
+def test_applying_no_fields_restores_the_previous_object(live: Any, applied: Any) -> None:
+    kept = FIELDS.create(live, [], manager="creator", now=NOW)
     try:
         value, entries = apply(live, applied, kept, "one", force=False)
     except errors.ApiError:
         return
-    back, after = apply(value, widget(metadata={"name": "w"}), entries, "one")
-    assert {entry.manager for entry in after} <= {"maker"}
-    assert _unordered(tidy(back)) == _unordered(tidy(live))
+    restored, after = apply(value, widget(metadata={"name": "w"}), entries, "one")
+    assert {entry.manager for entry in after} <= {"creator"}
+    assert _unordered(tidy(restored)) == _unordered(tidy(live))
 
 
 def _unordered(value: Any) -> Any:
-    """Lists that are maps or sets come back in another order."""
+    """Return the value with sorted lists: lists of type map or set may come back in another order."""
     if isinstance(value, dict):
         return {key: _unordered(part) for key, part in value.items()}
     return sorted(map(_unordered, value), key=repr) if isinstance(value, list) else value
 
 
 @given(objects)
-def test_the_maker_owns_every_leaf(value: Any) -> None:
-    entries = FIELDS.create(value, [], manager="maker", now=NOW)
+def test_creator_owns_every_leaf(value: Any) -> None:
+    entries = FIELDS.create(value, [], manager="creator", now=NOW)
     expected = sets.difference(whole(value, ATOM), sets.of(*IDENTITY))
     expected = {key: below for key, below in expected.items() if key != "."}
     fields = msgspec.json.decode(entries[0].fieldsV1) if entries else {}
@@ -129,7 +129,7 @@ def test_the_maker_owns_every_leaf(value: Any) -> None:
 
 
 @given(st.lists(st.tuples(objects, st.sampled_from(["m1", "m2", "m3"]), st.booleans()), min_size=1, max_size=6))
-def test_managers_own_only_what_is_there(writes: list[tuple[Any, str, bool]]) -> None:
+def test_managers_own_only_existing_fields(writes: list[tuple[Any, str, bool]]) -> None:
     live, kept = writes[0][0], FIELDS.create(writes[0][0], [], manager=writes[0][1], now=NOW)
     for value, manager, is_apply in writes[1:]:
         if is_apply:
@@ -137,14 +137,14 @@ def test_managers_own_only_what_is_there(writes: list[tuple[Any, str, bool]]) ->
         else:
             kept = FIELDS.update(live, value, kept, [], is_reset=False, manager=manager, now=NOW)
             live = value
-        there = whole(live, ATOM)
+        existing = whole(live, ATOM)
         for entry in kept:
             fields = msgspec.json.decode(entry.fieldsV1)
             assert sets.encode(sets.decode(bytes(entry.fieldsV1))) == bytes(entry.fieldsV1)
             assert fields
             owned_leaves = leaves(fields)
-            gone = sets.difference(owned_leaves, there)
-            assert entry.operation == "Apply" or not gone
+            missing = sets.difference(owned_leaves, existing)
+            assert entry.operation == "Apply" or not missing
 
 
 # -- a model of flat maps ----------------------------------------------------------------------------------------------
@@ -155,25 +155,25 @@ class Model:
     values: dict[str, str] = field(default_factory=dict)
     owners: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
 
-    def update(self, labels: dict[str, str], who: str) -> None:
+    def update(self, labels: dict[str, str], manager: str) -> None:
         for key in {*self.values, *labels}:
             if self.values.get(key) != labels.get(key):
-                self.owners[key] = {(who, "Update")} if key in labels else set()
+                self.owners[key] = {(manager, "Update")} if key in labels else set()
         self.values = dict(labels)
 
-    def conflicts(self, labels: dict[str, str], who: str) -> set[str]:
+    def conflicts(self, labels: dict[str, str], manager: str) -> set[str]:
         changed = {key for key, text in labels.items() if key in self.values and self.values[key] != text}
-        return {key for key in changed if self.owners.get(key, set()) - {(who, "Apply")}}
+        return {key for key in changed if self.owners.get(key, set()) - {(manager, "Apply")}}
 
-    def apply(self, labels: dict[str, str], who: str) -> None:
-        me = (who, "Apply")
-        for key in [key for key, owners in self.owners.items() if me in owners and key not in labels]:
-            self.owners[key].discard(me)
+    def apply(self, labels: dict[str, str], manager: str) -> None:
+        owner = (manager, "Apply")
+        for key in [key for key, owners in self.owners.items() if owner in owners and key not in labels]:
+            self.owners[key].discard(owner)
             if not self.owners[key]:
                 self.values.pop(key, None)
         for key, text in labels.items():
             same = self.values.get(key) == text
-            self.owners[key] = {me} | (self.owners.get(key, set()) if same else set())
+            self.owners[key] = {owner} | (self.owners.get(key, set()) if same else set())
             self.values[key] = text
 
 
@@ -182,29 +182,29 @@ writes = st.tuples(st.sampled_from(["update", "apply", "force"]), labels, st.sam
 
 
 @given(st.lists(writes, max_size=10))
-def test_labels_as_the_model_has_them(sequence: list[tuple[str, dict[str, str], str]]) -> None:
+def test_owners_of_labels_match_the_model(sequence: list[tuple[str, dict[str, str], str]]) -> None:
     model = Model()
     live = widget(metadata={"name": "w", "uid": "u", "labels": {"keep": "x"}})
-    kept = FIELDS.create(live, [], manager="maker", now=NOW)
-    model.update({"keep": "x"}, "maker")
-    for kind, labels, who in sequence:
+    kept = FIELDS.create(live, [], manager="creator", now=NOW)
+    model.update({"keep": "x"}, "creator")
+    for kind, labels, manager in sequence:
         if kind == "update":
             labels = {"keep": "x", **labels}
             value = widget(metadata={"name": "w", "uid": "u", "labels": labels})
-            kept = FIELDS.update(live, value, kept, [], is_reset=False, manager=who, now=NOW)
+            kept = FIELDS.update(live, value, kept, [], is_reset=False, manager=manager, now=NOW)
             live = value
-            model.update(labels, who)
+            model.update(labels, manager)
             continue
         value = widget(metadata={"name": "w", "labels": labels})
-        conflicts = model.conflicts(labels, who)
+        conflicts = model.conflicts(labels, manager)
         if conflicts and kind == "apply":
             with pytest.raises(errors.ApiError) as caught:
-                apply(live, value, kept, who, force=False)
+                apply(live, value, kept, manager, force=False)
             conflicting = {cause["field"].removeprefix(".metadata.labels.") for cause in caught.value.causes}
             assert conflicting == conflicts
             continue
-        live, kept = apply(live, value, kept, who, force=kind == "force")
-        model.apply(labels, who)
+        live, kept = apply(live, value, kept, manager, force=kind == "force")
+        model.apply(labels, manager)
         assert live["metadata"]["labels"] == model.values
     assert _owners(kept) == {key: owners for key, owners in model.owners.items() if owners}
 

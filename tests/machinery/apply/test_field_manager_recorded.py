@@ -1,6 +1,6 @@
-"""Random writes of one kind in two versions, with what the real field manager made of them.
+"""Random writes of one kind in two versions, compared with the results of the real field manager.
 
-The inputs are random ones of Sampan's own; the results come from k8s.io/apimachinery v0.36.4 with
+The inputs were generated at random for Sampan; the results come from k8s.io/apimachinery v0.36.4 with
 structured-merge-diff v6.3.3.
 """
 
@@ -21,7 +21,7 @@ IGNORED = {"": Except("status"), "status": Except("spec", "metadata.labels")}
 
 
 @pytest.mark.parametrize("index", range(len(_RECORDED["writes"])))
-def test_a_write_ends_as_on_the_real_server(index: int) -> None:
+def test_write_has_the_same_result_as_on_the_real_server(index: int) -> None:
     write = _RECORDED["writes"][index]
     assert _result(write) == write["want"]
 
@@ -30,14 +30,14 @@ def _result(write: dict[str, Any]) -> dict[str, Any]:
     subresource = write.get("subresource", "")
     version = write["apiVersion"].rpartition("/")[2]
     fields = managers(FORMS, version=version, subresource=subresource, ignored=IGNORED[subresource])
-    live, kept = _parted(write.get("live"))
+    live, kept = _split_managed_fields(write.get("live"))
     manager, new = write["manager"], write["new"]
     try:
         if write["op"] == "apply":
             value, entries = fields.apply(live, new, kept, manager=manager, force=write.get("force", False), now=NOW)
             value = value if value is not None else live
         else:
-            value, sent = _parted(new)
+            value, sent = _split_managed_fields(new)
             assert value is not None
             if live is None:
                 entries = fields.create(value, sent, manager=manager, now=NOW)
@@ -46,21 +46,21 @@ def _result(write: dict[str, Any]) -> dict[str, Any]:
     except errors.ApiError as error:
         return {"error": error.message}
     assert value is not None
-    return {"object": _joined(value, entries)}
+    return {"object": _with_managed_fields(value, entries)}
 
 
-def _parted(obj: dict[str, Any] | None) -> tuple[dict[str, Any] | None, list[ManagedFieldsEntry]]:
+def _split_managed_fields(obj: dict[str, Any] | None) -> tuple[dict[str, Any] | None, list[ManagedFieldsEntry]]:
     if obj is None:
         return None, []
     meta = dict(obj.get("metadata") or {})
     entries = msgspec.json.encode(meta.pop("managedFields", []))
-    return {**obj, "metadata": meta}, msgspec.json.decode(entries, type=list[ManagedFieldsEntry], dec_hook=_as_it_is)
+    return {**obj, "metadata": meta}, msgspec.json.decode(entries, type=list[ManagedFieldsEntry], dec_hook=_unchanged)
 
 
-def _as_it_is(kind: type, value: Any) -> Any:
+def _unchanged(kind: type, value: Any) -> Any:
     return value
 
 
-def _joined(value: dict[str, Any], entries: list[ManagedFieldsEntry]) -> dict[str, Any]:
+def _with_managed_fields(value: dict[str, Any], entries: list[ManagedFieldsEntry]) -> dict[str, Any]:
     decoded = msgspec.json.decode(msgspec.json.encode(entries))
     return {**value, "metadata": {**(value.get("metadata") or {}), **({"managedFields": decoded} if decoded else {})}}

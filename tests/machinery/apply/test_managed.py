@@ -1,4 +1,4 @@
-"""Managers of the replicas, seen through the scale."""
+"""Managers of spec.replicas, as the scale subresource shows them."""
 
 from sampan.machinery.apply.managed import REPLICAS, SCALE_VERSION, Claim, Managed, of_parent, of_scale, owner
 from sampan.machinery.apply.sets import of
@@ -12,7 +12,7 @@ def claim(*paths: tuple[str, ...], version: str = APPS, time: str | None = "t") 
     return Claim(of(*paths), version, time)
 
 
-def test_the_scale_has_the_managers_of_the_replicas() -> None:
+def test_scale_shows_the_managers_of_replicas() -> None:
     parent: Managed = {
         owner("a", "Update", APPS, ""): claim(REPLICAS, IMAGE),
         owner("b", "Apply", APPS, ""): claim(REPLICAS),
@@ -25,7 +25,7 @@ def test_the_scale_has_the_managers_of_the_replicas() -> None:
     }
 
 
-def test_who_scales_takes_the_replicas() -> None:
+def test_scaling_takes_ownership_of_replicas() -> None:
     parent: Managed = {
         owner("a", "Update", APPS, ""): claim(REPLICAS, IMAGE),
         owner("b", "Apply", APPS, ""): claim(REPLICAS),
@@ -37,12 +37,12 @@ def test_who_scales_takes_the_replicas() -> None:
     ]
 
 
-def test_an_applier_that_keeps_the_replicas_stays_as_it_is() -> None:
+def test_applier_that_keeps_replicas_is_unchanged() -> None:
     parent: Managed = {owner("b", "Apply", APPS, ""): claim(REPLICAS, IMAGE)}
     assert of_parent(parent, of_scale(parent, PATHS), APPS, PATHS) == [parent, {}]
 
 
-def test_one_who_updates_is_not_found_again() -> None:
+def test_updater_that_keeps_replicas_gets_a_separate_entry() -> None:
     parent: Managed = {owner("a", "Update", APPS, ""): claim(REPLICAS, IMAGE)}
     assert of_parent(parent, of_scale(parent, PATHS), APPS, PATHS) == [
         {owner("a", "Update", APPS, ""): claim(IMAGE)},
@@ -50,6 +50,6 @@ def test_one_who_updates_is_not_found_again() -> None:
     ]
 
 
-def test_managers_of_versions_that_are_gone_go() -> None:
+def test_managers_of_removed_versions_are_removed() -> None:
     parent: Managed = {owner("d", "Update", "apps/v0", ""): claim(IMAGE, version="apps/v0")}
     assert of_parent(parent, {}, APPS, PATHS) == [{}, {}]

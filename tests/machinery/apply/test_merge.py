@@ -1,4 +1,4 @@
-"""Applied over live: what comes out, and in which order."""
+"""Merge of an applied object into a live one: values, and order of list items."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from tests.machinery.apply.widgets import SPEC_ATOM
         ("a x b y c z", "c b a", "x y c z b a"),
     ],
 )
-def test_order_of_items(live: str, applied: str, merged: str) -> None:
+def test_order_of_merged_items(live: str, applied: str, merged: str) -> None:
     assert SPEC_ATOM is not None
     result = merge({"set": live.split()}, {"set": applied.split()}, SPEC_ATOM)
     assert " ".join(result["set"]) == merged
@@ -57,6 +57,6 @@ def test_order_of_items(live: str, applied: str, merged: str) -> None:
         ({"free": {"a": {"b": 1}}}, {"free": {"a": None}}, {"free": {"a": {"b": 1}}}),
     ],
 )
-def test_merges(live: Any, applied: Any, merged: Any) -> None:
+def test_merged_values(live: Any, applied: Any, merged: Any) -> None:
     assert SPEC_ATOM is not None
     assert merge(live, applied, SPEC_ATOM) == merged

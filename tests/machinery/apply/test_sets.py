@@ -1,4 +1,4 @@
-"""Sets of fields against the plainest model there is: a Python set of paths."""
+"""Field sets, compared with a Python set of paths as the model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ def members(fields: Fields) -> frozenset[Path]:
 
 
 @given(paths)
-def test_a_set_has_its_paths(paths_: frozenset[Path]) -> None:
+def test_field_set_contains_its_paths(paths_: frozenset[Path]) -> None:
     fields = fields_of(paths_)
     assert members(fields) == paths_
     assert all(sets.has(fields, path) for path in paths_)
@@ -35,7 +35,7 @@ def test_a_set_has_its_paths(paths_: frozenset[Path]) -> None:
 
 
 @given(paths)
-def test_written_and_read_it_is_the_same(paths_: frozenset[Path]) -> None:
+def test_encode_and_decode_round_trip(paths_: frozenset[Path]) -> None:
     fields = fields_of(paths_)
     raw = sets.encode(fields)
     assert sets.decode(raw) == fields
@@ -62,18 +62,18 @@ OPERATIONS: dict[str, tuple[Callable[[Fields, Fields], Fields], Callable[[Any, A
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @given(first=paths, other=paths)
-def test_operations(name: str, first: frozenset[Path], other: frozenset[Path]) -> None:
+def test_set_operations_match_the_model(name: str, first: frozenset[Path], other: frozenset[Path]) -> None:
     operate, model = OPERATIONS[name]
     left, right = fields_of(first), fields_of(other)
     before = sets.encode(left), sets.encode(right)
     result = operate(left, right)
     assert members(result) == model(first, other)
-    assert sets.decode(sets.encode(result)) == result, "in order, and without nodes that lead nowhere"
+    assert sets.decode(sets.encode(result)) == result, "ordered, and without empty nodes"
     assert (sets.encode(left), sets.encode(right)) == before
 
 
 @given(first=paths, other=paths)
-def test_nothing_new_gives_back_the_set_itself(first: frozenset[Path], other: frozenset[Path]) -> None:
+def test_operation_without_effect_returns_the_same_set(first: frozenset[Path], other: frozenset[Path]) -> None:
     left = fields_of(first)
     assert sets.union(left, fields_of(first & other)) is left
     assert sets.difference(left, fields_of(other - first)) is left
@@ -89,17 +89,17 @@ def test_nothing_new_gives_back_the_set_itself(first: frozenset[Path], other: fr
         (b'{"k:{\\"b\\":1, \\"a\\":2}":{"f:c":{}}}', {'k:{"a":2,"b":1}': {"f:c": {}}}),
     ],
 )
-def test_reading_puts_right_what_means_the_same(raw: bytes, kept: Fields) -> None:
+def test_decode_normalizes_fields(raw: bytes, kept: Fields) -> None:
     assert sets.decode(raw) == kept
     assert list(sets.decode(raw)) == list(kept)
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"1", b"{", b'{"bad":{}}', b'{"f:a":1}', b'{"f:a":[]}', b'{"k:x":{}}'])
-def test_what_is_no_set_is_refused(raw: bytes) -> None:
+def test_malformed_fields_are_rejected(raw: bytes) -> None:
     with pytest.raises(BadFields):
         sets.decode(raw)
 
 
-def test_paths_of_a_level_come_before_what_is_below() -> None:
+def test_paths_of_a_level_precede_deeper_paths() -> None:
     fields = sets.of(("f:a",), ("f:a", "f:x"), ("f:b", "f:y"), ("f:c",))
     assert [sets.shown_path(path) for path in sets.paths(fields)] == [".a", ".c", ".a.x", ".b.y"]

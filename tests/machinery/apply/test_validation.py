@@ -1,4 +1,4 @@
-"""What is told of an applied object that does not fit its schema."""
+"""Validation of applied objects against their schema."""
 
 from typing import Any
 
@@ -43,13 +43,13 @@ from tests.machinery.apply.widgets import ATOM, with_spec
         ),
     ],
 )
-def test_errors(spec: dict[str, Any], text: str) -> None:
+def test_validation_errors(spec: dict[str, Any], text: str) -> None:
     with pytest.raises(Misfit) as caught:
         check(with_spec(**spec), ATOM)
     assert str(caught.value) == text
 
 
-def test_what_fits() -> None:
+def test_valid_object_has_no_errors() -> None:
     check(
         with_spec(text=None, set=None, either="1", free={"a": [1]}, ports=[{"port": 1}, {"port": 1, "protocol": "U"}]),
         ATOM,

@@ -1,4 +1,4 @@
-"""A kind in two versions with every sort of field, and managers for its objects."""
+"""A kind with fields of every type, and field managers for its objects."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def kind_schema(**spec: Any) -> dict[str, Any]:
 
 
 class Forms:
-    """`schemas`: by version. The versions differ only by `renamed`: what spec.text is called in each."""
+    """Schemas of a kind by version. The versions differ only in the name of spec.text, which `renamed` gives."""
 
     def __init__(self, schemas: dict[str, Any], renamed: dict[str, str] | None = None) -> None:
         self._renamed = renamed or {}
@@ -125,5 +125,5 @@ def entry(
 
 
 def owned(entries: list[ManagedFieldsEntry]) -> dict[str, Any]:
-    """What each manager has, in order."""
+    """Return the fields of each manager, in the order of the entries."""
     return {entry.manager: msgspec.json.decode(entry.fieldsV1) for entry in entries}

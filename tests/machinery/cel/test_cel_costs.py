@@ -1,4 +1,4 @@
-"""What evaluations cost, and what they are estimated to cost: the models of cel-go and of Kubernetes' libraries."""
+"""Actual and estimated cost of evaluations: the cost models of cel-go and of Kubernetes' libraries."""
 
 from typing import Any
 
@@ -80,18 +80,18 @@ VALUES: dict[str, Any] = {
         ("authorizer.path('/').check('get').allowed()", 350_003, (350_003, 350_003)),
     ],
 )
-def test_cost(text: str, cost: int, estimate: tuple[int, int]) -> None:
+def test_actual_and_estimated_cost(text: str, cost: int, estimate: tuple[int, int]) -> None:
     program = ENV.compile(text)
     assert program.run(VALUES).cost == cost
     assert program.estimated_cost == Range(*estimate)
 
 
 @pytest.mark.parametrize("text", ["self.text.matches(self.text)", "self.text.contains(self.text)", "x.y == x"])
-def test_sizes_that_nothing_bounds_are_estimated_as_the_largest(text: str) -> None:
+def test_unbounded_sizes_have_the_largest_estimate(text: str) -> None:
     assert ENV.compile(text).estimated_cost.max > MOST // 100
 
 
-def test_the_estimate_of_chained_replacements_grows_as_the_strings_do() -> None:
+def test_estimate_of_chained_replace_grows_with_the_strings() -> None:
     costs = [
         ENV.compile("self.name" + ".replace('a', 'aaaaaaaaaa')" * count).estimated_cost.max for count in range(1, 9)
     ]
@@ -99,7 +99,7 @@ def test_the_estimate_of_chained_replacements_grows_as_the_strings_do() -> None:
     assert costs == sorted(costs)
 
 
-def test_an_evaluation_stops_at_the_limit() -> None:
+def test_evaluation_stops_at_the_cost_limit() -> None:
     program = ENV.compile("self.numbers.all(e, e > 0)")
     cost = program.run(VALUES).cost
     assert program.evaluate(VALUES, cost_limit=cost) is True
@@ -107,13 +107,13 @@ def test_an_evaluation_stops_at_the_limit() -> None:
         program.evaluate(VALUES, cost_limit=cost - 1)
 
 
-def test_errors_do_not_hide_that_the_limit_is_exceeded() -> None:
+def test_exceeded_cost_limit_is_not_absorbed_by_logical_or() -> None:
     program = ENV.compile("lists.range(2000000).size() > 0 || true")
     with pytest.raises(CostLimitExceeded):
         program.evaluate(VALUES)
 
 
-def test_questions_to_the_authorizer_say_what_is_asked() -> None:
+def test_authorizer_check_passes_all_attributes() -> None:
     questions: list[Question] = []
 
     def ask(question: Question) -> DecisionValue:
@@ -127,7 +127,7 @@ def test_questions_to_the_authorizer_say_what_is_asked() -> None:
     ]
 
 
-def test_two_questions_to_the_authorizer_are_the_most() -> None:
+def test_third_authorizer_check_exceeds_the_cost_limit() -> None:
     check = "authorizer.path('/').check('get').allowed()"
     assert ENV.compile(f"{check} && {check}").evaluate(VALUES) is True
     with pytest.raises(CostLimitExceeded):

@@ -1,6 +1,8 @@
-"""The engine against Google's own in C++, where that is installed: random expressions give the same values and fail
-together. Left out is `substring` with two indices, in which the other engine refuses the end of the string, and
-long sources, for which its stack is too small."""
+"""Comparison with cel-cpp, if it is installed: random expressions give the same values and fail in both engines.
+
+Excluded are `substring` with two indices, in which cel-cpp rejects the end of the string, and long sources, for which
+its stack is too small.
+"""
 
 import math
 from functools import cache
@@ -45,7 +47,7 @@ Expressions = st.SearchStrategy[str]
 
 
 def _any_of(*templates: str, **parts: Expressions) -> Expressions:
-    """One of the templates, with each `$name` replaced by an expression drawn for it."""
+    """Draw one of the templates, with each `$name` replaced by an expression drawn for it."""
 
     def fill(template: str) -> Expressions:
         pieces = template.split("$")
@@ -144,7 +146,7 @@ _lists: Expressions = st.deferred(
 
 
 @cache
-def _google() -> Any:
+def _cel_cpp_environment() -> Any:
     cel = pytest.importorskip("cel_expr_python.cel")
     from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
@@ -161,7 +163,7 @@ def _google() -> Any:
 _FAILED = "failed"
 
 
-def _theirs(environment: Any, source: str) -> Any:
+def _evaluate_with_cel_cpp(environment: Any, source: str) -> Any:
     from cel_expr_python import cel
 
     try:
@@ -171,7 +173,7 @@ def _theirs(environment: Any, source: str) -> Any:
     return _FAILED if value.type() == cel.Type.ERROR else value.plain_value()
 
 
-def _ours(source: str) -> Any:
+def _evaluate(source: str) -> Any:
     try:
         return ENV.compile(source).evaluate(VARIABLES)
     except CelError:
@@ -188,6 +190,6 @@ def _same(first: Any, other: Any) -> bool:
 
 @settings(max_examples=250, deadline=None)
 @given(st.one_of(_ints, _doubles, _strings, _bools, _lists).filter(lambda source: len(source) < 120))
-def test_same_value_as_the_implementation_in_c(source: str) -> None:
-    theirs, ours = _theirs(_google(), source), _ours(source)
-    assert _same(theirs, ours), (source, theirs, ours)
+def test_same_value_as_cel_cpp(source: str) -> None:
+    expected, actual = _evaluate_with_cel_cpp(_cel_cpp_environment(), source), _evaluate(source)
+    assert _same(expected, actual), (source, expected, actual)

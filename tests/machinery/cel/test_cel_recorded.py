@@ -1,5 +1,5 @@
-"""Rules of custom resources against what the real API server said of them: messages to the letter, and which are too
-costly."""
+"""Validation rules of custom resources, compared with recorded responses of the real API server: exact messages, and
+which rules are too costly."""
 
 import json
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Rule(NamedTuple):
 
 
 def steps(name: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """What was asked and answered. Steps that prepare others are hidden: they succeeded and have no record."""
+    """Yield requests with their recorded responses. Preparatory steps have no record, because they succeeded."""
     requests = yaml.safe_load((GOLDEN / "scenarios" / f"{name}.yaml").read_text())["steps"]
     recorded = {entry["step"]: entry for entry in json.loads((GOLDEN / "recorded" / f"{name}.json").read_text())}
     for index, step in enumerate(requests):
@@ -49,8 +49,8 @@ def rules(schema: dict[str, Any], at: str, cardinality: int, *, is_root: bool = 
             yield from rules(schema[key], f"{at}.{key}", cardinality * (size or 1))
 
 
-def judged(rule: Rule) -> str:
-    """What is wrong with the rule: the message of its compilation, or that it costs too much."""
+def rule_error(rule: Rule) -> str:
+    """Return the compilation error of a rule, or that it is too costly; an empty string if the rule is valid."""
     try:
         program = Environment({"self": rule.type, "oldSelf": rule.type}).compile(rule.text)
     except CelError as error:
@@ -72,7 +72,7 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("body", "recorded"), [*cases()])
-def test_same_decision_as_the_real_server(body: dict[str, Any], recorded: dict[str, Any]) -> None:
+def test_rules_have_the_same_errors_as_on_the_real_server(body: dict[str, Any], recorded: dict[str, Any]) -> None:
     response = recorded["body"] if isinstance(recorded["body"], dict) else {}
     causes = {
         cause["field"].replace("spec.validation.", ""): cause["message"]
@@ -83,7 +83,7 @@ def test_same_decision_as_the_real_server(body: dict[str, Any], recorded: dict[s
     errors = {
         rule.field: error
         for rule in rules(version["schema"]["openAPIV3Schema"], "openAPIV3Schema", 1, is_root=True)
-        if (error := judged(rule))
+        if (error := rule_error(rule))
     }
     causes.pop("openAPIV3Schema", None)
     assert set(errors) == set(causes)

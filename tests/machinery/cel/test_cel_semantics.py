@@ -1,4 +1,4 @@
-"""What expressions mean, area by area as the conformance tests of cel-spec are ordered."""
+"""Semantics of expressions, grouped like the conformance tests of cel-spec."""
 
 import math
 from typing import Any
@@ -299,7 +299,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), CASES.values(), ids=range(len(CASES)))
+@pytest.mark.parametrize(("text", "expected"), CASES.values(), ids=CASES)
 def test_value(text: str, expected: object) -> None:
     value = ENV.compile(text).evaluate(VALUES)
     assert value == expected
@@ -359,7 +359,7 @@ def test_value(text: str, expected: object) -> None:
         ("lists.range(-1)", "non-negative"),
     ],
 )
-def test_failure(text: str, message: str) -> None:
+def test_evaluation_error(text: str, message: str) -> None:
     with pytest.raises(EvaluationError, match=message):
         ENV.compile(text).evaluate(VALUES)
 
@@ -387,7 +387,7 @@ def test_failure(text: str, message: str) -> None:
         ("quantity('1')", "kubernetes.Quantity"),
     ],
 )
-def test_type(text: str, type_: str) -> None:
+def test_result_type(text: str, type_: str) -> None:
     assert str(ENV.compile(text).result_type) == type_
 
 
@@ -443,14 +443,14 @@ def test_compile_error(text: str, message: str) -> None:
     assert str(error.value).startswith("ERROR: <input>:")
 
 
-def test_mixed_literals_are_refused_where_kubernetes_does() -> None:
+def test_mixed_list_and_map_literals_are_rejected_by_default() -> None:
     with pytest.raises(CelError, match="expected type 'int' but found 'string'"):
         Environment({}).compile("[1, 'a']")
     with pytest.raises(CelError, match="expected type 'string' but found 'int'"):
         Environment({}).compile("{'a': 'b', 'c': 1}")
 
 
-def test_an_optional_result_is_an_optional() -> None:
+def test_optional_result_is_returned_as_optional_value() -> None:
     value = ENV.compile("x.?n").evaluate(VALUES)
     assert isinstance(value, OptionalValue)
     assert value.value == 1

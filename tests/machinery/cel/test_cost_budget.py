@@ -24,7 +24,7 @@ def test_an_error_of_the_expression_is_not_an_exceeded_budget() -> None:
         CostBudget(100).evaluate(Environment({}).compile("1 / 0 > 0"), {})
 
 
-def test_without_a_limit_the_environment_limits_each_evaluation() -> None:
+def test_unlimited_budget_keeps_the_limit_of_the_environment() -> None:
     limited = Environment({}, cost_limit=COST).compile("[1, 2, 3].all(number, number > 0)")
     for _ in range(3):
         assert UNLIMITED_COST.evaluate(limited, {}) is True

@@ -1,4 +1,4 @@
-"""Selectors of devices."""
+"""CEL selectors of devices."""
 
 from typing import Any
 
@@ -30,24 +30,24 @@ DEVICE: dict[str, Any] = {
         ('device.attributes["a.io"].model in ["x", "y"]', True),
     ],
 )
-def test_which_devices_are_meant(text: str, expected: bool) -> None:
+def test_selector_matches_device(text: str, expected: bool) -> None:
     assert compiled(text).matches(DEVICE) is expected
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "message"),
     [
         ('device.attributes["a.io"].colour == "red"', "no such key: colour"),
         ('device.attributes["other.io"].colour == "red"', "no such key: colour"),
         ('device.attributes["a.io"].model', "must evaluate to bool"),
     ],
 )
-def test_types_that_are_unknown_before_evaluation(text: str, fault: str) -> None:
-    with pytest.raises(CelError, match=fault):
+def test_evaluation_errors(text: str, message: str) -> None:
+    with pytest.raises(CelError, match=message):
         compiled(text).matches(DEVICE)
 
 
 @pytest.mark.parametrize("text", ["device.driver", "device.colour", "nobody.knows", "1 +"])
-def test_what_is_no_selector(text: str) -> None:
+def test_invalid_selectors_are_rejected(text: str) -> None:
     with pytest.raises(CelError, match=r"compilation failed|must evaluate to bool or the unknown type, not string"):
         compiled(text)

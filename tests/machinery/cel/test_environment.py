@@ -1,4 +1,4 @@
-"""Expressions: what they give, how they fail, and Kubernetes' own functions."""
+"""Expressions: values, types, errors, and the functions of Kubernetes' libraries."""
 
 from typing import Any
 
@@ -41,23 +41,23 @@ VALUES: dict[str, Any] = {
         ('isSemver("1.0")', False),
     ],
 )
-def test_values(text: str, expected: object) -> None:
+def test_evaluate(text: str, expected: object) -> None:
     assert ENV.compile(text).evaluate(VALUES) == expected
 
 
 @pytest.mark.parametrize("text", ["x.gone == 1", "x.list[5]", "1 / 0 == 1", 'quantity("x")', "x.name + 1"])
-def test_what_fails_when_it_is_evaluated(text: str) -> None:
+def test_evaluation_errors(text: str) -> None:
     with pytest.raises(CelError):
         ENV.compile(text).evaluate(VALUES)
 
 
 @pytest.mark.parametrize("text", ["1 +", "y", "x.unknown()", '"a" + 1'])
-def test_what_cannot_be_compiled(text: str) -> None:
+def test_compile_errors(text: str) -> None:
     with pytest.raises(CelError):
         ENV.compile(text)
 
 
-def test_a_list_that_would_fill_the_memory_is_not_made() -> None:
+def test_huge_list_exceeds_the_cost_limit() -> None:
     with pytest.raises(CelError, match="cost limit exceeded"):
         Environment({}).compile("lists.range(1000000000000).size()").evaluate({})
 
@@ -71,34 +71,34 @@ TYPED = Environment({"o": _O}, is_homogeneous=False)
 
 
 @pytest.mark.parametrize(
-    ("text", "gives"),
+    ("text", "type_name"),
     [("o.name", "string"), ("o.all", "list(string)"), ("o.name == ''", "bool"), ("has(o.by.x)", "bool"), ("1", "int")],
 )
-def test_what_an_expression_gives(text: str, gives: str) -> None:
-    assert str(TYPED.compile(text).result_type) == gives
+def test_result_type(text: str, type_name: str) -> None:
+    assert str(TYPED.compile(text).result_type) == type_name
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "message"),
     [
         ("o.nome", "ERROR: <input>:1:2: undefined field 'nome'\n | o.nome\n | .^"),
         ("1 + p.q.r", "ERROR: <input>:1:5: undeclared reference to 'p' (in container '')\n | 1 + p.q.r\n | ....^"),
     ],
 )
-def test_the_words_for_what_cannot_be_compiled(text: str, fault: str) -> None:
+def test_compile_error_messages(text: str, message: str) -> None:
     with pytest.raises(CelError) as raised:
         TYPED.compile(text)
-    assert str(raised.value) == fault
+    assert str(raised.value) == message
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "message"),
     [("o.by['x']", "no such key: x"), ("o.by + 1", "no such overload"), ("1 / 0", "division by zero")],
 )
-def test_the_words_for_what_fails(text: str, fault: str) -> None:
+def test_evaluation_error_messages(text: str, message: str) -> None:
     with pytest.raises(CelError) as raised:
         Environment({"o": DYN}).compile(text).evaluate({"o": {"by": {}}})
-    assert str(raised.value) == fault
+    assert str(raised.value) == message
 
 
 @pytest.mark.parametrize(
@@ -125,20 +125,20 @@ def test_the_words_for_what_fails(text: str, fault: str) -> None:
         ("'ab12'.findAll('[0-9]', 1)", ["1"]),
     ],
 )
-def test_lists(text: str, expected: object) -> None:
+def test_list_set_and_regex_functions(text: str, expected: object) -> None:
     assert TYPED.compile(text).evaluate({"o": {"all": ["a", "b"]}}) == expected
 
 
 @pytest.mark.parametrize("text", ["o.all.all(a, o.all.all(b, a == b))", "o.all.map(a, o.all.map(b, b))"])
-def test_what_costs_too_much(text: str) -> None:
+def test_nested_comprehensions_exceed_the_cost_limit(text: str) -> None:
     program = TYPED.compile(text)
     program.evaluate({"o": {"all": ["a"] * 90}})
     with pytest.raises(CelError, match="operation cancelled: actual cost limit exceeded"):
         program.evaluate({"o": {"all": ["a"] * 1000}})
 
 
-def test_selections() -> None:
-    tree = TYPED.compile("[o.?name.orValue(''), {'a': o.by.x[0]}.a].all(each, each != '')").tree
+def test_selected_fields_of_a_variable() -> None:
+    tree = TYPED.compile("[o.?name.orValue(''), {'a': o.by.x[0]}.a].all(item, item != '')").tree
     assert [name for name in ("name", "by", "all") if tree.selects("o", name)] == ["name", "by"]
 
 
@@ -152,11 +152,11 @@ def test_selections() -> None:
         ("ü", ""),
     ],
 )
-def test_names_that_are_no_identifiers(name: str, expected: str) -> None:
+def test_field_names_are_escaped_to_identifiers(name: str, expected: str) -> None:
     assert escaped(name) == expected
 
 
-PLACES = Environment({"x": DYN})
+NETWORK = Environment({"x": DYN})
 
 
 @pytest.mark.parametrize(
@@ -187,11 +187,11 @@ PLACES = Environment({"x": DYN})
         ("url('https://a/?k=v&k=w&l').getQuery()", {"k": ["v", "w"], "l": [""]}),
     ],
 )
-def test_places(text: str, expected: object) -> None:
-    assert PLACES.compile(text).evaluate({"x": 1}) == expected
+def test_ip_cidr_and_url_functions(text: str, expected: object) -> None:
+    assert NETWORK.compile(text).evaluate({"x": 1}) == expected
 
 
 @pytest.mark.parametrize("text", ["ip('x')", "cidr('1.2.3.4')", "url('x')"])
-def test_places_that_are_none(text: str) -> None:
+def test_invalid_ip_cidr_and_url_are_errors(text: str) -> None:
     with pytest.raises(CelError):
-        PLACES.compile(text).evaluate({"x": 1})
+        NETWORK.compile(text).evaluate({"x": 1})

@@ -1,4 +1,4 @@
-"""Types from schemas: what rules of custom resources can name, and what they are estimated to cost."""
+"""CEL types from schemas: fields that rules of custom resources can use, and estimated costs."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ ENV = Environment({"self": _SELF})
         "!has(self.spec.ratio)",
     ],
 )
-def test_rules_hold(rule: str) -> None:
+def test_valid_rules_evaluate_to_true(rule: str) -> None:
     assert ENV.compile(rule).evaluate({"self": VALUE}) is True
 
 
@@ -97,7 +97,7 @@ def test_rules_hold(rule: str) -> None:
         ("self.spec.names == ['a', 1]", "expected type 'string' but found 'int'"),
     ],
 )
-def test_rules_that_are_refused(rule: str, message: str) -> None:
+def test_invalid_rules_are_rejected(rule: str, message: str) -> None:
     with pytest.raises(CelError) as error:
         ENV.compile(rule)
     assert message in str(error.value)
@@ -118,7 +118,7 @@ def test_estimates_use_the_bounds_of_the_schema(rule: str, most: int) -> None:
     assert ENV.compile(rule).estimated_cost.max == most
 
 
-def test_a_built_in_kind_may_be_cyclic() -> None:
+def test_type_of_a_recursive_schema() -> None:
     schema = definition("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
     assert schema is not None
     type_ = declared_type(schema, "schema")

@@ -1,4 +1,4 @@
-"""A certificate authority, a server's and a client's certificate, made in memory."""
+"""A certificate authority, and the certificates of a server and a client, created in memory."""
 
 import datetime
 import ipaddress
@@ -12,7 +12,7 @@ _NOW = datetime.datetime.now(datetime.UTC)
 
 
 def make() -> tuple[bytes, bytes, bytes, bytes]:
-    """The CA; the server's certificate with its key; the client's certificate; its key. All PEM."""
+    """Return, as PEM, the CA, the server certificate with its key, the client certificate, and the client key."""
     authority = ec.generate_private_key(ec.SECP256R1())
     ca = _sign(authority, "ca", authority, is_ca=True)
     names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("kubernetes")]

@@ -1,4 +1,4 @@
-"""The client, on both transports alike."""
+"""The client, with the loopback transport and with the HTTP transport."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -48,10 +48,10 @@ def config_map(name: str, namespace: str = "a", **data: str) -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, namespace=namespace), data=data)
 
 
-both = pytest.mark.parametrize("transport", TRANSPORTS)
+both_transports = pytest.mark.parametrize("transport", TRANSPORTS)
 
 
-@both
+@both_transports
 def test_create_get_update_delete(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         maps = client.of(ConfigMap)
@@ -73,8 +73,8 @@ def test_create_get_update_delete(transport: str) -> None:
     run(transport, body)
 
 
-@both
-def test_what_exists_cannot_be_created(transport: str) -> None:
+@both_transports
+def test_creating_an_existing_object_raises_already_exists(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         await client.of(ConfigMap).create(config_map("m"))
         with pytest.raises(errors.AlreadyExists):
@@ -83,7 +83,7 @@ def test_what_exists_cannot_be_created(transport: str) -> None:
     run(transport, body)
 
 
-@both
+@both_transports
 @pytest.mark.parametrize(
     ("type", "patch"),
     [
@@ -101,8 +101,8 @@ def test_patch(transport: str, type: PatchType, patch: Any) -> None:
     run(transport, body)
 
 
-@both
-def test_status_goes_by_itself(transport: str) -> None:
+@both_transports
+def test_status_changes_only_by_update_status(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         namespaces = client.of(Namespace)
         namespace = await namespaces.create(Namespace(metadata=ObjectMeta(name="n")))
@@ -111,14 +111,14 @@ def test_status_goes_by_itself(transport: str) -> None:
         assert [condition.type for condition in changed.status.conditions] == ["Seen"]
         namespace.metadata.resourceVersion, namespace.status.conditions = "", []
         assert len((await namespaces.update(namespace)).status.conditions) == 1, (
-            "the object's own path keeps the status"
+            "an update of the object keeps the status"
         )
 
     run(transport, body)
 
 
-@both
-def test_dry_run_leaves_no_trace(transport: str) -> None:
+@both_transports
+def test_dry_run_stores_nothing(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         maps = client.of(ConfigMap)
         await maps.create(config_map("m"), options=WriteParameters(dry_run=True))
@@ -130,8 +130,8 @@ def test_dry_run_leaves_no_trace(transport: str) -> None:
     run(transport, body)
 
 
-@both
-def test_delete_of_another_object_with_that_name(transport: str) -> None:
+@both_transports
+def test_delete_with_another_uid_raises_conflict(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         await client.of(ConfigMap).create(config_map("m"))
         with pytest.raises(errors.Conflict):
@@ -140,8 +140,8 @@ def test_delete_of_another_object_with_that_name(transport: str) -> None:
     run(transport, body)
 
 
-@both
-def test_lists_come_whole_or_in_pages(transport: str) -> None:
+@both_transports
+def test_list_in_pages_and_by_selection(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         maps = client.of(ConfigMap)
         for number in range(7):
@@ -162,7 +162,7 @@ def test_lists_come_whole_or_in_pages(transport: str) -> None:
     run(transport, body)
 
 
-@both
+@both_transports
 def test_delete_collection(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         maps = client.of(ConfigMap)
@@ -174,7 +174,7 @@ def test_delete_collection(transport: str) -> None:
     run(transport, body)
 
 
-@both
+@both_transports
 def test_watch(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         maps = client.of(ConfigMap)
@@ -199,8 +199,8 @@ def test_watch(transport: str) -> None:
     run(transport, body)
 
 
-@both
-def test_watch_ends_quietly_at_its_time(transport: str) -> None:
+@both_transports
+def test_watch_ends_without_error_at_its_timeout(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         await client.of(ConfigMap).list()
         async with client.of(ConfigMap).watch(resource_version="1", timeout_s=1) as events:
@@ -209,8 +209,8 @@ def test_watch_ends_quietly_at_its_time(transport: str) -> None:
     run(transport, body)
 
 
-@both
-def test_watch_from_a_version_that_is_too_old(transport: str) -> None:
+@both_transports
+def test_watch_from_a_compacted_version_raises_expired(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         for name in "xyz":
             await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
@@ -222,8 +222,8 @@ def test_watch_from_a_version_that_is_too_old(transport: str) -> None:
     run(transport, body)
 
 
-@both
-def test_metadata_alone(transport: str) -> None:
+@both_transports
+def test_partial_object_metadata(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         await client.of(ConfigMap).create(config_map("m", x="1"))
         metas = client.metadata(builtin("configmaps"))
@@ -256,8 +256,8 @@ def boat(name: str, **spec: Any) -> Unstructured:
     return Unstructured(kind="Boat", apiVersion="example.com/v1", metadata=meta, content={"spec": spec})
 
 
-@both
-def test_objects_without_a_type(transport: str) -> None:
+@both_transports
+def test_unstructured_objects(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         server.scheme.add(BOATS)
         boats = client.resource(BOATS)
@@ -279,7 +279,7 @@ def test_objects_without_a_type(transport: str) -> None:
     run(transport, body)
 
 
-@both
+@both_transports
 def test_warnings_are_reported(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         warnings: list[str] = []
@@ -294,7 +294,7 @@ def test_warnings_are_reported(transport: str) -> None:
     run(transport, body)
 
 
-def test_who_changes_a_shared_object_is_found() -> None:
+def test_modified_shared_objects_are_detected() -> None:
     async def body(server: Server, client: Client) -> None:
         await client.of(ConfigMap).create(config_map("m", x="1"))
         shared = await client.of(ConfigMap).get("m", "a")
@@ -306,13 +306,13 @@ def test_who_changes_a_shared_object_is_found() -> None:
     run("loopback", body)
 
 
-def test_names_of_the_package() -> None:
+def test_exported_names_of_the_package() -> None:
     assert sorted(package._MODULES) == sorted(package.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         _ = package.nonsense
 
 
-def test_loopback_shares_what_the_cache_decoded() -> None:
+def test_loopback_shares_decoded_objects_of_the_cache() -> None:
     async def body(server: Server, client: Client) -> None:
         maps = client.of(ConfigMap)
         await maps.create(config_map("m"))
@@ -321,8 +321,8 @@ def test_loopback_shares_what_the_cache_decoded() -> None:
     run("loopback", body)
 
 
-@both
-def test_who_is_asking(transport: str) -> None:
+@both_transports
+def test_user_agent_names_the_component(transport: str) -> None:
     names: list[str] = []
 
     async def body(server: Server, client: Client) -> None:
@@ -339,8 +339,8 @@ def test_who_is_asking(transport: str) -> None:
     assert names == ["kube-scheduler/sampan"]
 
 
-@both
-def test_discovery(transport: str) -> None:
+@both_transports
+def test_discovery_lists_preferred_resources(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         resources, failure = await Discovery(client).preferred()
         assert failure == ""
@@ -354,8 +354,8 @@ def test_discovery(transport: str) -> None:
     run(transport, body)
 
 
-@both
-def test_what_nobody_serves(transport: str) -> None:
+@both_transports
+def test_unknown_path_raises_not_found(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         with pytest.raises(errors.NotFound):
             await client.send(Request(method="GET", path="/no/such/path"))

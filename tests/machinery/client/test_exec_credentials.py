@@ -17,7 +17,7 @@ VERSION = "client.authentication.k8s.io/v1"
 
 
 def plugin(path: Path, status: dict[str, Any], *, version: str = VERSION) -> dict[str, Any]:
-    """An exec entry whose command prints the status and counts its calls."""
+    """Return an exec entry whose command prints the status and records its calls."""
     value = {"kind": "ExecCredential", "apiVersion": version, "status": status}
     path.write_text(
         f"#!/bin/sh\necho \"$KUBERNETES_EXEC_INFO$WORD\" >> {path}.calls\ncat <<'EOF'\n{json.dumps(value)}\nEOF\n"
@@ -30,7 +30,7 @@ def calls(path: Path) -> list[str]:
     return Path(f"{path}.calls").read_text().splitlines()
 
 
-def test_credentials_are_kept_until_they_expire(tmp_path: Path) -> None:
+def test_credentials_are_cached_until_they_expire(tmp_path: Path) -> None:
     path = tmp_path / "plugin"
     source = ExecCredentialSource(plugin(path, {"token": "abc"}), {})
     assert [source.credentials().token for _ in range(3)] == ["abc"] * 3
@@ -42,7 +42,7 @@ def test_credentials_are_kept_until_they_expire(tmp_path: Path) -> None:
     assert calls(path)[-1].endswith('"cluster": {"server": "https://x"}}}hello')
 
 
-def test_a_certificate(tmp_path: Path) -> None:
+def test_plugin_returns_a_client_certificate(tmp_path: Path) -> None:
     source = ExecCredentialSource(
         plugin(tmp_path / "plugin", {"clientCertificateData": "cert", "clientKeyData": "key"}), {}
     )
@@ -50,19 +50,19 @@ def test_a_certificate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "why"),
+    ("status", "message"),
     [
         ({}, "didn't return a token or cert/key pair"),
         ({"clientKeyData": "key"}, "only certificate or key, not both"),
     ],
 )
-def test_incomplete_credentials(tmp_path: Path, status: dict[str, Any], why: str) -> None:
-    with pytest.raises(CredentialError, match=why):
+def test_incomplete_credentials_are_rejected(tmp_path: Path, status: dict[str, Any], message: str) -> None:
+    with pytest.raises(CredentialError, match=message):
         ExecCredentialSource(plugin(tmp_path / "plugin", status), {}).credentials()
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("change", "message"),
     [
         ({"command": "false"}, "executable false failed with exit code 1"),
         ({"command": "no-such-program"}, "executable no-such-program not found"),
@@ -70,13 +70,13 @@ def test_incomplete_credentials(tmp_path: Path, status: dict[str, Any], why: str
         ({"interactiveMode": "Sometimes"}, "unknown interactiveMode"),
     ],
 )
-def test_a_plugin_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], why: str) -> None:
+def test_failing_plugin_raises_credential_error(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     entry = plugin(tmp_path / "plugin", {"token": "abc"}) | change
-    with pytest.raises(CredentialError, match=why):
+    with pytest.raises(CredentialError, match=message):
         ExecCredentialSource(entry, {}).credentials()
 
 
-def test_the_version_must_be_the_configured_one(tmp_path: Path) -> None:
+def test_plugin_with_another_api_version_is_rejected(tmp_path: Path) -> None:
     entry = plugin(tmp_path / "plugin", {"token": "abc"}, version=f"{VERSION}beta1")
     with pytest.raises(CredentialError, match="configured to use API version"):
         ExecCredentialSource(entry, {}).credentials()

@@ -1,4 +1,4 @@
-"""What only HTTP has: TLS, certificates, tokens, lost connections, answers that are no Status, retries."""
+"""The HTTP transport: TLS, certificates, tokens, lost connections, responses without a Status, retries."""
 
 import asyncio
 import ssl
@@ -23,8 +23,8 @@ OBJECT = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m"}}'
 
 
 @asynccontextmanager
-async def answering(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """A server that answers as the handler says; its URL."""
+async def running_server(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """Run a server with this handler, and yield its URL."""
     factory = web.Server(handler)
     server = await asyncio.get_running_loop().create_server(factory, "127.0.0.1", 0, ssl=tls)
     try:
@@ -43,22 +43,22 @@ async def plain(request: web.BaseRequest) -> web.StreamResponse:
     return web.Response(body=OBJECT, content_type="application/json")
 
 
-async def test_failures_that_are_no_status() -> None:
+async def test_error_response_without_a_status() -> None:
     async def fail(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(status=503, text="no route")
 
-    async with answering(fail) as url, HttpTransport(Access(server=url)) as transport:
+    async with running_server(fail) as url, HttpTransport(Access(server=url)) as transport:
         with pytest.raises(errors.ServiceUnavailable) as caught:
             await client_of(transport).of(ConfigMap).get("m", "a")
         assert caught.value.causes == [{"reason": "UnexpectedServerResponse", "message": "no route"}]
 
 
-async def test_another_caller_from_now_on() -> None:
-    """A watch that is under way goes on as it began; it ends with its own connections."""
+async def test_new_credentials_apply_to_new_requests_only() -> None:
+    """An open watch keeps its connections, which are closed when the watch ends."""
 
-    more = asyncio.Event()
+    second_event = asyncio.Event()
 
-    async def watch_with_error(request: web.BaseRequest) -> web.StreamResponse:
+    async def respond(request: web.BaseRequest) -> web.StreamResponse:
         if "watch" not in request.query:
             name = request.headers["Authorization"].removeprefix("Bearer ")
             return web.Response(body=OBJECT.replace(b'"m"', f'"{name}"'.encode()), content_type="application/json")
@@ -66,10 +66,10 @@ async def test_another_caller_from_now_on() -> None:
         await response.prepare(request)
         for _ in range(2):
             await response.write(b'{"type":"ADDED","object":%s}\n' % OBJECT)
-            await more.wait()
+            await second_event.wait()
         return response
 
-    async with answering(watch_with_error) as url, HttpTransport(Access(server=url, token="one")) as transport:
+    async with running_server(respond) as url, HttpTransport(Access(server=url, token="one")) as transport:
         maps = client_of(transport).of(ConfigMap)
         async with maps.watch() as events:
             await anext(aiter(events))
@@ -77,23 +77,23 @@ async def test_another_caller_from_now_on() -> None:
             await transport.become(Access(server=url, token="two"))
             assert (await maps.get("m", "a")).metadata.name == "two"
             assert not before.closed
-            more.set()
+            second_event.set()
             assert [event.type for event in await anext(aiter(events))] == ["ADDED"]
         assert before.closed
 
 
 @pytest.mark.parametrize("response", [b"nonsense", b'{"kind":"ConfigMap","apiVersion":"v1","data":7}', b"[]"])
-async def test_answers_that_cannot_be_read(response: bytes) -> None:
+async def test_undecodable_response_raises_api_error(response: bytes) -> None:
     async def speak(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=response, content_type="application/json")
 
-    async with answering(speak) as url, HttpTransport(Access(server=url)) as transport:
+    async with running_server(speak) as url, HttpTransport(Access(server=url)) as transport:
         maps = client_of(transport).of(ConfigMap)
         with pytest.raises(errors.ApiError, match="cannot decode the response of the server"):
             await maps.get("m", "a")
 
 
-async def test_a_busy_server_is_asked_again_after_retry_after() -> None:
+async def test_request_is_repeated_after_retry_after() -> None:
     requested_at: list[float] = []
     clock = VirtualClock()
 
@@ -103,7 +103,11 @@ async def test_a_busy_server_is_asked_again_after_retry_after() -> None:
             return web.Response(status=429, text="busy", headers={"Retry-After": "7"})
         return await plain(request)
 
-    async with answering(busy) as url, HttpTransport(Access(server=url)) as transport, asyncio.TaskGroup() as group:
+    async with (
+        running_server(busy) as url,
+        HttpTransport(Access(server=url)) as transport,
+        asyncio.TaskGroup() as group,
+    ):
         getting = group.create_task(client_of(transport, clock).of(ConfigMap).get("m", "a"))
 
         async def pass_wait() -> None:
@@ -115,24 +119,24 @@ async def test_a_busy_server_is_asked_again_after_retry_after() -> None:
         assert getting.result().metadata.name == "m"
 
 
-async def test_a_server_that_stays_busy_is_an_error_in_the_end() -> None:
+async def test_retries_end_with_too_many_requests() -> None:
     async def busy(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(status=429, text="busy")
 
-    async with answering(busy) as url, HttpTransport(Access(server=url)) as transport:
+    async with running_server(busy) as url, HttpTransport(Access(server=url)) as transport:
         with pytest.raises(errors.TooManyRequests):
             await client_of(transport).of(ConfigMap).get("m", "a")
 
 
-async def test_nobody_there() -> None:
+async def test_refused_connection_raises_connection_failed() -> None:
     clock = VirtualClock()
-    async with answering(plain) as url:
+    async with running_server(plain) as url:
         pass
     async with HttpTransport(Access(server=url)) as transport, asyncio.TaskGroup() as group:
-        asking = group.create_task(_failure_of(client_of(transport, clock)))
-        await eventually(asking.done, step=lambda: clock.advance(1))
-        assert not asking.result().may_have_happened
-        assert "Connect call failed" in str(asking.result())
+        creating = group.create_task(_failure_of(client_of(transport, clock)))
+        await eventually(creating.done, step=lambda: clock.advance(1))
+        assert not creating.result().may_have_happened
+        assert "Connect call failed" in str(creating.result())
 
 
 async def _failure_of(client: Client) -> ConnectionFailed:
@@ -140,12 +144,12 @@ async def _failure_of(client: Client) -> ConnectionFailed:
         await client.of(ConfigMap).create(ConfigMap())
     except ConnectionFailed as failure:
         return failure
-    raise AssertionError("it went through")
+    raise AssertionError("the request succeeded")
 
 
 @pytest.mark.parametrize("method", ["read", "write"])
-async def test_a_connection_lost_before_the_answer(method: str) -> None:
-    """A read is sent again; of a write nobody knows whether it happened."""
+async def test_lost_connection_repeats_a_read_and_fails_a_write(method: str) -> None:
+    """A write is not repeated, because it may have happened."""
 
     requests = []
 
@@ -156,7 +160,7 @@ async def test_a_connection_lost_before_the_answer(method: str) -> None:
         return await plain(request)
 
     clock = VirtualClock()
-    async with answering(lose) as url, HttpTransport(Access(server=url)) as transport:
+    async with running_server(lose) as url, HttpTransport(Access(server=url)) as transport:
         maps = client_of(transport, clock).of(ConfigMap)
         if method == "write":
             with pytest.raises(ConnectionFailed) as caught:
@@ -181,14 +185,14 @@ async def test_a_connection_lost_before_the_answer(method: str) -> None:
             errors.Expired,
         ),
     ],
-    ids=["cut within an event", "no event", "an error"],
+    ids=["truncated event", "malformed event", "error event"],
 )
-async def test_watches_that_end_badly(sent: bytes, raised: type[Exception]) -> None:
+async def test_broken_watch_raises_an_error(sent: bytes, raised: type[Exception]) -> None:
     async def stream(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=sent, content_type="application/json")
 
     async with (
-        answering(stream) as url,
+        running_server(stream) as url,
         HttpTransport(Access(server=url)) as transport,
         client_of(transport).of(ConfigMap).watch() as events,
     ):
@@ -197,7 +201,7 @@ async def test_watches_that_end_badly(sent: bytes, raised: type[Exception]) -> N
                 pass
 
 
-async def test_events_in_pieces() -> None:
+async def test_watch_events_split_over_several_chunks() -> None:
     line = b'{"type":"ADDED","object":' + OBJECT + b"}\n"
 
     async def stream(request: web.BaseRequest) -> web.StreamResponse:
@@ -209,7 +213,7 @@ async def test_events_in_pieces() -> None:
         return response
 
     async with (
-        answering(stream) as url,
+        running_server(stream) as url,
         HttpTransport(Access(server=url)) as transport,
         client_of(transport).of(ConfigMap).watch() as events,
     ):
@@ -217,20 +221,20 @@ async def test_events_in_pieces() -> None:
     assert names == ["m", "m", "m"]
 
 
-async def test_paths_and_queries_arrive_as_they_are() -> None:
+async def test_special_characters_in_paths_and_queries_are_escaped() -> None:
     paths = []
 
-    async def note(request: web.BaseRequest) -> web.StreamResponse:
+    async def record(request: web.BaseRequest) -> web.StreamResponse:
         paths.append((request.rel_url.path, dict(request.rel_url.query), request.headers["User-Agent"]))
         return await plain(request)
 
-    async with answering(note) as url, HttpTransport(Access(server=url + "/prefix/")) as transport:
+    async with running_server(record) as url, HttpTransport(Access(server=url + "/prefix/")) as transport:
         await client_of(transport).of(ConfigMap).get("system:a%b c", "ns", resource_version="7&8=9")
     path = "/prefix/api/v1/namespaces/ns/configmaps/system:a%b c"
     assert paths == [(path, {"resourceVersion": "7&8=9"}, "test/sampan")]
 
 
-async def test_tls_with_certificates_on_both_sides(tmp_path: Path) -> None:
+async def test_mutual_tls(tmp_path: Path) -> None:
     ca, server_pem, client_cert, client_key = make()
     (tmp_path / "server.pem").write_bytes(server_pem)
     (tmp_path / "ca.pem").write_bytes(ca)
@@ -240,12 +244,12 @@ async def test_tls_with_certificates_on_both_sides(tmp_path: Path) -> None:
     tls.load_cert_chain(tmp_path / "server.pem")
     subjects = []
 
-    async def note(request: web.BaseRequest) -> web.StreamResponse:
+    async def record(request: web.BaseRequest) -> web.StreamResponse:
         assert request.transport is not None
         subjects.append(request.transport.get_extra_info("peercert")["subject"])
         return await plain(request)
 
-    async with answering(note, tls) as url:
+    async with running_server(record, tls) as url:
         access = Access(server=url, ca_pem=ca, client_cert_pem=client_cert, client_key_pem=client_key)
         async with HttpTransport(access) as transport:
             await client_of(transport).of(ConfigMap).get("m", "a")
@@ -258,8 +262,8 @@ async def test_tls_with_certificates_on_both_sides(tmp_path: Path) -> None:
         )
         async with HttpTransport(named) as transport:
             await client_of(transport).of(ConfigMap).get("m", "a")
-        stranger = Access(server=url, client_cert_pem=client_cert, client_key_pem=client_key)
-        async with HttpTransport(stranger) as transport:
+        untrusting = Access(server=url, client_cert_pem=client_cert, client_key_pem=client_key)
+        async with HttpTransport(untrusting) as transport:
             with pytest.raises(ConnectionFailed, match="certificate verify failed"):
                 await (
                     Client(

@@ -1,4 +1,4 @@
-"""Kubeconfigs: what is read, what is refused."""
+"""Kubeconfigs: contexts, credentials, and rejected files."""
 
 import base64
 from contextlib import suppress
@@ -39,14 +39,14 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def test_the_current_context_and_another(tmp_path: Path) -> None:
+def test_current_and_explicit_context(tmp_path: Path) -> None:
     path = write(tmp_path / "config", user={"token": "t"})
     assert load(path).server == "https://localhost:6443"
     assert load(path).headers() == [("Authorization", "Bearer t")]
     assert load(path, context="there").server == "https://far.example:443"
 
 
-def test_certificates_inline_and_in_files_beside_the_config(tmp_path: Path) -> None:
+def test_certificates_are_read_inline_and_from_relative_files(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_text("key")
     user = {"client-certificate-data": encoded("cert"), "client-key": "key.pem"}
     cluster = {"certificate-authority-data": encoded("ca"), "tls-server-name": "kubernetes"}
@@ -64,7 +64,7 @@ def test_a_token_file_is_read_when_needed(tmp_path: Path) -> None:
         missing.headers()
 
 
-def test_basic_and_impersonation(tmp_path: Path) -> None:
+def test_basic_auth_and_impersonation_headers(tmp_path: Path) -> None:
     user = {"username": "a", "password": "b", "as": "other", "as-groups": ["g", "h"], "as-user-extra": {"k/x": ["v"]}}
     assert load(write(tmp_path / "config", user=user)).headers() == [
         ("Impersonate-User", "other"),
@@ -75,19 +75,19 @@ def test_basic_and_impersonation(tmp_path: Path) -> None:
     ]
 
 
-def test_several_files_the_first_word_counts(tmp_path: Path) -> None:
+def test_first_file_takes_precedence(tmp_path: Path) -> None:
     first = write(tmp_path / "one", user={"token": "first"})
     second = write(tmp_path / "two", user={"token": "second"})
     assert load([tmp_path / "missing", first, second]).token == "first"
 
 
-def test_secrets_do_not_show(tmp_path: Path) -> None:
+def test_repr_hides_secrets(tmp_path: Path) -> None:
     user = {"token": "hush-token", "password": "hush-pass", "client-key-data": encoded("hush-key")}
     assert "hush" not in repr(load(write(tmp_path / "config", user=user)))
 
 
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("change", "message"),
     [
         ({"user": {"exec": {"command": "aws"}}}, "exec plugin: invalid apiVersion"),
         ({"user": {"auth-provider": {"name": "gcp"}}}, "The gcp auth plugin has been removed"),
@@ -96,14 +96,14 @@ def test_secrets_do_not_show(tmp_path: Path) -> None:
         ({"cluster": {"server": ""}}, "the cluster has no server"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(tmp_path: Path, change: dict[str, Any], why: str) -> None:
+def test_error_names_the_unusable_field(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     path = write(tmp_path / "config", **change)
-    with pytest.raises(KubeconfigError, match=why):
+    with pytest.raises(KubeconfigError, match=message):
         load(path)
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "message"),
     [
         ("contexts: [", "cannot be read"),
         ("- a list", "not a kubeconfig"),
@@ -112,15 +112,15 @@ def test_what_cannot_be_used_is_refused_by_name(tmp_path: Path, change: dict[str
         ("{current-context: a, contexts: [{name: a, context: {cluster: gone}}]}", "there is no cluster 'gone'"),
     ],
 )
-def test_files_that_are_none(tmp_path: Path, text: str, why: str) -> None:
+def test_malformed_kubeconfigs_are_rejected(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "config").write_text(text)
-    with pytest.raises(KubeconfigError, match=why):
+    with pytest.raises(KubeconfigError, match=message):
         load(tmp_path / "config")
 
 
 @pytest.mark.parametrize("value", [5, [1], {"a": 1}, [{"a": [1]}], "\0", True], ids=repr)
-def test_a_kubeconfig_with_values_of_the_wrong_type_is_refused_without_a_traceback(tmp_path: Path, value: Any) -> None:
-    places = {
+def test_values_of_the_wrong_type_raise_only_documented_errors(tmp_path: Path, value: Any) -> None:
+    fields_by_entry = {
         "cluster": ("server", "certificate-authority", "certificate-authority-data", "tls-server-name", "proxy-url"),
         "user": (
             *("token", "tokenFile", "username", "client-certificate", "client-certificate-data", "client-key"),
@@ -128,14 +128,14 @@ def test_a_kubeconfig_with_values_of_the_wrong_type_is_refused_without_a_traceba
         ),
         "context": ("cluster", "user", "namespace"),
     }
-    for place, fields in places.items():
+    for kind, fields in fields_by_entry.items():
         for field in fields:
             entries: dict[str, dict[str, Any]] = {
                 "cluster": {"server": "https://x"},
                 "user": {},
                 "context": {"cluster": "a", "user": "a"},
             }
-            entries[place][field] = value
+            entries[kind][field] = value
             path = tmp_path / "config"
             sections = {f"{name}s": [{"name": "a", name: entry}] for name, entry in entries.items()}
             path.write_text(yaml.safe_dump({"current-context": "a", **sections}))
@@ -145,8 +145,8 @@ def test_a_kubeconfig_with_values_of_the_wrong_type_is_refused_without_a_traceba
                 tls_context(access)
 
 
-def test_a_kubeconfig_that_grows_when_it_is_read_is_refused(tmp_path: Path) -> None:
-    """A few hundred bytes of aliases took all memory once the current context was made a text."""
+def test_kubeconfig_with_exponential_yaml_aliases_is_rejected(tmp_path: Path) -> None:
+    """A few hundred bytes of nested aliases once took all memory when the current context became a string."""
     names = "abcdefghij"
     lines = [f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]" for before, name in pairwise(names)]
     text = "\n".join([f"a: &a [{', '.join('x' * 10)}]", *lines, "current-context: *j", "contexts: *j"])
@@ -159,12 +159,12 @@ def test_a_kubeconfig_that_grows_when_it_is_read_is_refused(tmp_path: Path) -> N
     check_cost(read)
 
 
-def test_no_file_at_all(tmp_path: Path) -> None:
+def test_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match="there is no such file"):
         load(tmp_path / "config")
 
 
-def test_where_kubeconfigs_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_default_paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KUBECONFIG", "/a:/b")
     assert kubeconfig.default_paths() == [Path("/a"), Path("/b")]
     monkeypatch.delenv("KUBECONFIG")
@@ -172,13 +172,13 @@ def test_where_kubeconfigs_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert kubeconfig.default_paths() == [tmp_path / ".kube" / "config"]
 
 
-def test_not_in_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_cluster_outside_of_a_cluster_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(KubeconfigError, match="not in a cluster"):
         kubeconfig.in_cluster()
 
 
-def test_a_client_certificate_that_is_none() -> None:
+def test_invalid_client_certificate_is_rejected() -> None:
     access = Access(server="https://localhost", client_cert_pem=b"nonsense", client_key_pem=b"nonsense")
     with pytest.raises(AccessError, match="client certificate and its key cannot be used"):
         tls_context(access)

@@ -1,4 +1,4 @@
-"""The controller runner: with a controller small enough to see through."""
+"""ControllerRunner, with a small controller that records its keys."""
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
@@ -24,10 +24,10 @@ def owner_name(obj: Any) -> Iterable[Hashable]:
     return [obj.metadata.labels["of"]] if "of" in obj.metadata.labels else []
 
 
-class Noting:
-    """Notes which keys it was asked for, and does what the test says."""
+class RecordingController:
+    """A controller that records the keys that it reconciles, with results that the test sets."""
 
-    name = "noting"
+    name = "recording"
     watches: Sequence[Watch] = (
         Watch(resource_of(ConfigMap), lambda obj: [key_of(obj).name]),
         Watch(resource_of(Secret), owner_name),
@@ -37,7 +37,7 @@ class Noting:
     def __init__(self) -> None:
         self.keys: list[str] = []
         self.raises: list[Exception] = []
-        self.again_s: list[float] = []
+        self.requeue_after_s: list[float] = []
         self.takes_s = 0.0
         self.active = 0
         self.most_active = 0
@@ -53,14 +53,14 @@ class Noting:
                 await self.clock.sleep(self.takes_s)
             if self.raises:
                 raise self.raises.pop(0)
-            return self.again_s.pop(0) if self.again_s else None
+            return self.requeue_after_s.pop(0) if self.requeue_after_s else None
         finally:
             self.active -= 1
 
 
 @asynccontextmanager
 async def running(
-    server: Server, controller: Noting, config: RunnerConfig | None = None
+    server: Server, controller: RecordingController, config: RunnerConfig | None = None
 ) -> AsyncIterator[ControllerRunner]:
     clock = server.clock
     assert isinstance(clock, VirtualClock)
@@ -91,8 +91,8 @@ def secret(name: str, **labels: str) -> Secret:
     return Secret(metadata=ObjectMeta(name=name, namespace="a", labels=labels), type="Opaque")
 
 
-async def test_what_exists_and_what_changes_makes_keys() -> None:
-    clock, controller = VirtualClock(), Noting()
+async def test_existing_and_changed_objects_enqueue_their_keys() -> None:
+    clock, controller = VirtualClock(), RecordingController()
     async with serving(clock) as server:
         maps, secrets = server.client().of(ConfigMap), server.client().of(Secret)
         await maps.create(config_map("old"))
@@ -103,7 +103,7 @@ async def test_what_exists_and_what_changes_makes_keys() -> None:
             assert controller.keys[1:] == ["x"]
             await secrets.patch("s", {"metadata": {"labels": {"of": "y"}}}, "a")
             await clock.settle()
-            assert sorted(controller.keys[2:]) == ["x", "y"], "both the old and the new owner are looked at"
+            assert sorted(controller.keys[2:]) == ["x", "y"], "both the old and the new owner are reconciled"
             await secrets.delete("s", "a")
             await clock.settle()
             assert controller.keys[4:] == ["y"]
@@ -111,7 +111,7 @@ async def test_what_exists_and_what_changes_makes_keys() -> None:
 
 def test_failures_back_off_and_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        clock, controller = VirtualClock(), Noting()
+        clock, controller = VirtualClock(), RecordingController()
         controller.raises = [RuntimeError("boom"), errors.conflict("configmaps", "m"), errors.forbidden("x", "y", "z")]
         async with serving(clock) as server:
             await server.client().of(ConfigMap).create(config_map("m"))
@@ -130,20 +130,20 @@ def test_failures_back_off_and_are_reported(caplog: pytest.LogCaptureFixture) ->
                 assert runner.queue.failures("m") == 0
                 assert (runner.stats.reconciles, runner.stats.errors, runner.stats.conflicts) == (4, 3, 1)
                 assert runner.queue.stats.retries == 3
-                noted = [(record.component, record.subject, record.outcome) for record in controller.recorder.since()]
-                assert noted[0] == ("noting", "m", "boom")
-                assert len(noted) == 3
+                records = [(record.component, record.subject, record.outcome) for record in controller.recorder.since()]
+                assert records[0] == ("recording", "m", "boom")
+                assert len(records) == 3
 
     asyncio.run(main())
-    assert "noting: sync of m failed; retrying in 0.005 s" in caplog.text
+    assert "recording: sync of m failed; retrying in 0.005 s" in caplog.text
     assert "boom" in caplog.text
     assert 'x "y" is forbidden: z; retrying in 0.02 s' in caplog.text
-    assert "Operation cannot be fulfilled" not in caplog.text, "conflicts are everyday"
+    assert "Operation cannot be fulfilled" not in caplog.text, "conflicts are not logged"
 
 
-async def test_a_key_that_asks_for_it_is_looked_at_again() -> None:
-    clock, controller = VirtualClock(), Noting()
-    controller.again_s = [3600, 60]
+async def test_key_is_reconciled_again_after_the_returned_delay() -> None:
+    clock, controller = VirtualClock(), RecordingController()
+    controller.requeue_after_s = [3600, 60]
     async with serving(clock) as server:
         await server.client().of(ConfigMap).create(config_map("m"))
         async with running(server, controller):
@@ -158,7 +158,7 @@ async def test_a_key_that_asks_for_it_is_looked_at_again() -> None:
 
 
 async def test_no_more_workers_than_configured_and_one_per_key() -> None:
-    clock, controller = VirtualClock(), Noting()
+    clock, controller = VirtualClock(), RecordingController()
     controller.takes_s = 1
     async with serving(clock) as server:
         maps = server.client().of(ConfigMap)
@@ -173,7 +173,7 @@ async def test_no_more_workers_than_configured_and_one_per_key() -> None:
 
 
 async def test_nothing_is_reconciled_before_the_caches_are_filled() -> None:
-    clock, controller = VirtualClock(), Noting()
+    clock, controller = VirtualClock(), RecordingController()
     async with serving(clock) as server:
         await server.client().of(ConfigMap).create(config_map("m"))
         server.scheme.remove(resource_of(Namespace))
@@ -182,15 +182,15 @@ async def test_nothing_is_reconciled_before_the_caches_are_filled() -> None:
             assert controller.keys == []
 
 
-class Looking(Noting):
-    """Looks at everything now and then, whatever changes."""
+class ControllerWithInitialKey(RecordingController):
+    """A controller with a key that stands for no object."""
 
     initial_keys = ("everything",)
 
 
-async def test_keys_that_no_object_stands_for() -> None:
-    clock, controller = VirtualClock(), Looking()
-    controller.again_s = [5.0, 5.0]
+async def test_initial_keys_are_reconciled_without_objects() -> None:
+    clock, controller = VirtualClock(), ControllerWithInitialKey()
+    controller.requeue_after_s = [5.0, 5.0]
     async with serving(clock) as server, running(server, controller):
         assert controller.keys == ["everything"]
         await clock.advance(60)

@@ -1,4 +1,4 @@
-"""Leader election: what a candidate may write, and two candidates on a virtual clock."""
+"""Leader election: the leases that a candidate writes, and two candidates on a virtual clock."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from sampan.machinery.control_loop.leader_election import (
 )
 from tests.api_server import Server, serving
 
-CONFIG = ElectionConfig(name="it", identity="me")
+CONFIG = ElectionConfig(name="election", identity="me")
 START = 1_767_225_600.0
 
 
@@ -38,14 +38,14 @@ def lease(holder: str, *, transitions: int = 3) -> LeaseSpec:
 @pytest.mark.parametrize(
     ("observed", "transitions", "keeps_time"),
     [
-        pytest.param(None, 0, False, id="there is no lease"),
-        pytest.param(Observed(lease("me"), START), 3, True, id="mine already"),
-        pytest.param(Observed(lease("other"), START - 14.9), None, False, id="another renewed it lately"),
-        pytest.param(Observed(lease("other"), START - 15), 4, False, id="another let it run out, by my own clock"),
-        pytest.param(Observed(lease(""), START), 4, False, id="given back"),
+        pytest.param(None, 0, False, id="no lease"),
+        pytest.param(Observed(lease("me"), START), 3, True, id="own lease"),
+        pytest.param(Observed(lease("other"), START - 14.9), None, False, id="valid lease of another candidate"),
+        pytest.param(Observed(lease("other"), START - 15), 4, False, id="expired lease of another candidate"),
+        pytest.param(Observed(lease(""), START), 4, False, id="released lease"),
     ],
 )
-def test_claims(observed: Observed | None, transitions: int | None, keeps_time: bool) -> None:
+def test_claim_of_a_lease(observed: Observed | None, transitions: int | None, keeps_time: bool) -> None:
     claimed = claim(observed, CONFIG, now=START, monotonic=START)
     if transitions is None:
         assert claimed is None
@@ -57,26 +57,26 @@ def test_claims(observed: Observed | None, transitions: int | None, keeps_time: 
     assert (claimed.acquireTime == "2025-01-01T00:00:00.000000Z") is keeps_time
 
 
-def test_giving_back() -> None:
+def test_released_lease_has_no_holder() -> None:
     lease_ = released(lease("me"), START)
     assert (lease_.holderIdentity, lease_.leaseDurationSeconds, lease_.leaseTransitions) == ("", 1, 3)
 
 
 @pytest.mark.parametrize(("lease_s", "renew_s", "retry_s"), [(10, 10, 2), (15, 2, 2)])
-def test_times_that_cannot_work(lease_s: int, renew_s: float, retry_s: float) -> None:
+def test_invalid_durations_are_rejected(lease_s: int, renew_s: float, retry_s: float) -> None:
     with pytest.raises(ValueError, match="must exceed the renew deadline"):
-        ElectionConfig(name="it", identity="me", lease_s=lease_s, renew_s=renew_s, retry_s=retry_s)
+        ElectionConfig(name="election", identity="me", lease_s=lease_s, renew_s=renew_s, retry_s=retry_s)
 
 
-class Cuttable:
-    """A transport that can be cut."""
+class CuttableTransport:
+    """A transport whose connection can be cut."""
 
     def __init__(self, server: Server) -> None:
         self._inner = server.loopback
-        self.is_cut = False
+        self.is_disconnected = False
 
     async def send(self, request: Request) -> Response:
-        if self.is_cut:
+        if self.is_disconnected:
             raise errors.service_unavailable("cut")
         return await self._inner.send(request)
 
@@ -95,9 +95,9 @@ class Candidate:
     ended: str = ""
 
     def __post_init__(self) -> None:
-        self.transport = Cuttable(self.server)
+        self.transport = CuttableTransport(self.server)
         client = Client(transport=self.transport, clock=self.server.clock, component="test")  # type: ignore[arg-type]
-        config = ElectionConfig(name="it", identity=self.name)
+        config = ElectionConfig(name="election", identity=self.name)
         self.elector = LeaderElector(client=client, clock=self.server.clock, config=config)
 
     async def run(self) -> None:
@@ -134,7 +134,7 @@ def run(body: Body) -> None:
     asyncio.run(main())
 
 
-def test_one_leads_and_renews() -> None:
+def test_first_candidate_leads_and_renews_the_lease() -> None:
     async def body(
         clock: VirtualClock, server: Server, first: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
     ) -> None:
@@ -142,7 +142,7 @@ def test_one_leads_and_renews() -> None:
         assert first.leading == ["one"]
         assert (first.elector.is_leader, other.elector.is_leader) == (True, False)
         assert other.elector.leader == "one"
-        spec = (await server.client().of(Lease).get("it", "kube-system")).spec
+        spec = (await server.client().of(Lease).get("election", "kube-system")).spec
         assert (spec.holderIdentity, spec.leaseTransitions) == ("one", 0)
         assert spec.acquireTime == "2026-01-01T00:00:00.000000Z"
         assert spec.renewTime == "2026-01-01T00:01:40.000000Z"
@@ -150,7 +150,7 @@ def test_one_leads_and_renews() -> None:
     run(body)
 
 
-def test_who_stops_gives_the_lease_back_and_the_other_need_not_wait() -> None:
+def test_stopped_leader_releases_the_lease_for_the_next_candidate() -> None:
     async def body(
         clock: VirtualClock, server: Server, first: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
     ) -> None:
@@ -159,22 +159,22 @@ def test_who_stops_gives_the_lease_back_and_the_other_need_not_wait() -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await tasks[0]
         assert first.leading == []
-        spec = (await server.client().of(Lease).get("it", "kube-system")).spec
+        spec = (await server.client().of(Lease).get("election", "kube-system")).spec
         assert spec.holderIdentity == ""
         await clock.advance(2.4)
         assert other.leading == ["other"]
-        spec = (await server.client().of(Lease).get("it", "kube-system")).spec
+        spec = (await server.client().of(Lease).get("election", "kube-system")).spec
         assert spec.leaseTransitions == 1
 
     run(body)
 
 
-def test_who_is_cut_off_stops_before_the_other_begins() -> None:
+def test_disconnected_leader_stops_before_the_next_candidate_leads() -> None:
     async def body(
         clock: VirtualClock, server: Server, first: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
     ) -> None:
         await clock.advance(5)
-        first.transport.is_cut = True
+        first.transport.is_disconnected = True
         history = []
         for _ in range(200):
             await clock.advance(0.1)
@@ -184,39 +184,39 @@ def test_who_is_cut_off_stops_before_the_other_begins() -> None:
         assert history[0] == ("one",)
         assert () in history
         assert history[-1] == ("other",)
-        assert history.index(()) >= 80, "it leads on while it may still renew"
+        assert history.index(()) >= 80, "the leader continues until its renew deadline"
 
     run(body)
 
 
-def test_a_short_cut_does_no_harm() -> None:
+def test_leader_survives_a_short_disconnection() -> None:
     async def body(
         clock: VirtualClock, server: Server, first: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
     ) -> None:
         await clock.advance(5)
-        first.transport.is_cut = True
+        first.transport.is_disconnected = True
         await clock.advance(7)
-        first.transport.is_cut = False
+        first.transport.is_disconnected = False
         await clock.advance(30)
         assert first.leading == ["one"]
 
     run(body)
 
 
-def test_who_finds_another_in_the_lease_stops_at_once() -> None:
+def test_leader_stops_when_the_lease_has_another_holder() -> None:
     async def body(
         clock: VirtualClock, server: Server, first: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
     ) -> None:
         await clock.advance(1)
         patch = {"spec": {"holderIdentity": "stranger"}}
-        await server.client().of(Lease).patch("it", patch, "kube-system")
+        await server.client().of(Lease).patch("election", patch, "kube-system")
         await clock.advance(2)
         assert first.ended == "lost"
 
     run(body)
 
 
-async def test_when_the_work_is_done_the_lease_is_given_back() -> None:
+async def test_lease_is_released_when_the_work_is_done() -> None:
     clock = VirtualClock()
     async with serving(clock) as server:
         done = []
@@ -228,11 +228,11 @@ async def test_when_the_work_is_done_the_lease_is_given_back() -> None:
         await elector.run(lead)
         assert done
         assert not elector.is_leader
-        assert (await server.client().of(Lease).get("it", "kube-system")).spec.holderIdentity == ""
+        assert (await server.client().of(Lease).get("election", "kube-system")).spec.holderIdentity == ""
 
 
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
-def test_a_wall_clock_that_is_set_changes_no_leader(jump_s: int) -> None:
+def test_wall_clock_jump_does_not_change_the_leader(jump_s: int) -> None:
     async def body(
         clock: VirtualClock, server: Server, first: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
     ) -> None:
@@ -240,8 +240,8 @@ def test_a_wall_clock_that_is_set_changes_no_leader(jump_s: int) -> None:
         clock.set_wall_clock(clock.now() + jump_s)
         await clock.advance(60)
         assert first.leading == ["one"]
-        assert (await server.client().of(Lease).get("it", "kube-system")).spec.leaseTransitions == 0
-        first.transport.is_cut = True
+        assert (await server.client().of(Lease).get("election", "kube-system")).spec.leaseTransitions == 0
+        first.transport.is_disconnected = True
         clock.set_wall_clock(clock.now() - jump_s)
         await clock.advance(7)
         assert first.leading == ["one"]
@@ -251,20 +251,20 @@ def test_a_wall_clock_that_is_set_changes_no_leader(jump_s: int) -> None:
     run(body)
 
 
-async def test_work_that_fails_as_the_lease_is_lost_does_not_hide_that() -> None:
+async def test_leadership_lost_is_raised_even_if_the_work_fails() -> None:
     clock = VirtualClock()
     async with asyncio.timeout(60), serving(clock) as server:
         first = Candidate("one", server)
-        task = asyncio.ensure_future(first.elector.run(_waiting_then_failing))
+        task = asyncio.ensure_future(first.elector.run(_fail_when_cancelled))
         await clock.settle()
-        first.transport.is_cut = True
+        first.transport.is_disconnected = True
         await clock.advance(15)
-        with pytest.raises(LeadershipLost, match="one lost lease it"):
+        with pytest.raises(LeadershipLost, match="one lost lease election"):
             await task
 
 
-async def _waiting_then_failing() -> None:
+async def _fail_when_cancelled() -> None:
     try:
         await asyncio.get_running_loop().create_future()
     finally:
-        raise ValueError("the work cannot end well either")
+        raise ValueError("the work failed")

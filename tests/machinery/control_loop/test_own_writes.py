@@ -25,7 +25,7 @@ def test_an_object_older_than_the_write_is_stale() -> None:
     assert not writes.is_stale(endpoint_slice("a", "10"))
 
 
-def test_a_question_changes_nothing_but_an_event_does() -> None:
+def test_write_is_forgotten_by_an_event_and_not_by_a_query() -> None:
     writes = OwnWrites()
     writes.wrote(endpoint_slice("a", "10"))
     assert not writes.is_stale(endpoint_slice("a", "10"))
@@ -45,7 +45,7 @@ def test_a_deleted_object_is_stale_until_it_leaves_the_cache() -> None:
     assert not writes.is_stale(endpoint_slice("a", "11"))
 
 
-def test_an_owner_waits_for_its_dependents() -> None:
+def test_owner_is_deferred_until_its_dependents_are_observed() -> None:
     writes = DependentWrites(clock=VirtualClock())
     writes.wrote(OWNER, endpoint_slice("a"), None)
     writes.wrote(OWNER, endpoint_slice("b"), endpoint_slice("b", "9"))
@@ -56,7 +56,7 @@ def test_an_owner_waits_for_its_dependents() -> None:
     assert writes.defer(OWNER) == 0
 
 
-def test_an_owner_that_was_not_deferred_needs_no_other_sync() -> None:
+def test_own_write_needs_no_sync_of_an_owner_that_was_not_deferred() -> None:
     writes = DependentWrites(clock=VirtualClock())
     writes.wrote(OWNER, endpoint_slice("a"), None)
     assert writes.observe(None, endpoint_slice("a"))
@@ -68,21 +68,21 @@ def test_an_owner_that_was_not_deferred_needs_no_other_sync() -> None:
     assert writes.defer(OWNER) == 0
 
 
-def test_an_event_before_the_response_is_not_awaited() -> None:
+def test_write_observed_before_its_response_is_not_awaited() -> None:
     writes = DependentWrites(clock=VirtualClock())
     writes.wrote(OWNER, endpoint_slice("a"), endpoint_slice("a"))
     writes.wrote(OWNER, endpoint_slice("b"), endpoint_slice("b", "12"))
     assert writes.defer(OWNER) == 0
 
 
-def test_an_older_event_ends_no_wait() -> None:
+def test_older_event_does_not_end_the_deferral() -> None:
     writes = DependentWrites(clock=VirtualClock())
     writes.wrote(OWNER, endpoint_slice("a"), endpoint_slice("a", "7"))
     assert not writes.observe(endpoint_slice("a", "7"), endpoint_slice("a", "8"))
     assert writes.defer(OWNER) == 30
 
 
-def test_a_write_that_never_appears_is_given_up() -> None:
+def test_write_that_is_never_observed_expires() -> None:
     clock = VirtualClock()
     writes = DependentWrites(clock=clock)
     writes.wrote(OWNER, endpoint_slice("a"), None)

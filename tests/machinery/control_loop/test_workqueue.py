@@ -1,4 +1,4 @@
-"""The work queue: its promises one by one, then all at once against random use."""
+"""The work queue: its guarantees one by one, and for random sequences of operations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -28,7 +28,7 @@ def run(body: Body, backoff: Backoff | None = None) -> None:
     asyncio.run(main())
 
 
-def test_first_come_first_served_each_once() -> None:
+def test_keys_are_returned_once_in_the_order_of_addition() -> None:
     async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
         for key in "abab":
             queue.add(key)
@@ -38,7 +38,7 @@ def test_first_come_first_served_each_once() -> None:
     run(body)
 
 
-def test_a_key_added_while_worked_on_waits_and_comes_again() -> None:
+def test_key_added_while_it_is_processed_is_queued_again_when_done() -> None:
     async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
         queue.add("a")
         key = await queue.get()
@@ -66,7 +66,7 @@ def test_get_waits_for_a_key() -> None:
     run(body)
 
 
-def test_a_cancelled_getter_takes_no_key_with_it() -> None:
+def test_cancelled_get_loses_no_key() -> None:
     async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
         async with asyncio.TaskGroup() as group:
             first, second = group.create_task(queue.get()), group.create_task(queue.get())
@@ -78,7 +78,7 @@ def test_a_cancelled_getter_takes_no_key_with_it() -> None:
     run(body)
 
 
-def test_delays_pass_on_the_clock_and_the_soonest_counts() -> None:
+def test_shortest_delay_of_a_key_applies() -> None:
     async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
         queue.add_after("a", 10)
         queue.add_after("b", 20)
@@ -99,7 +99,7 @@ def test_delays_pass_on_the_clock_and_the_soonest_counts() -> None:
     run(body)
 
 
-def test_backoff_doubles_up_to_the_most_and_starts_anew_when_forgotten() -> None:
+def test_backoff_doubles_up_to_the_maximum_and_restarts_after_forget() -> None:
     async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
         pauses = [queue.retry("a") for _ in range(20)]
         assert pauses[:5] == [0.005, 0.01, 0.02, 0.04, 0.08]
@@ -112,14 +112,14 @@ def test_backoff_doubles_up_to_the_most_and_starts_anew_when_forgotten() -> None
     run(body)
 
 
-def test_backoff_of_ones_own() -> None:
+def test_backoff_can_be_configured() -> None:
     async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
         assert [queue.retry("a") for _ in range(4)] == [1, 2, 3, 3]
 
     run(body, Backoff(first_s=1, most_s=3))
 
 
-def test_shut_down_gives_out_what_is_ready_and_takes_no_more() -> None:
+def test_shut_down_queue_returns_ready_keys_and_accepts_no_new_keys() -> None:
     async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
         queue.add("a")
         queue.add_after("later", 1)
@@ -138,10 +138,10 @@ def test_shut_down_gives_out_what_is_ready_and_takes_no_more() -> None:
     run(body)
 
 
-def test_shut_down_wakes_those_who_wait() -> None:
+def test_shut_down_wakes_waiting_workers() -> None:
     async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
         async with asyncio.TaskGroup() as group:
-            waiting = [group.create_task(_ends(queue)) for _ in range(3)]
+            waiting = [group.create_task(_is_shut_down(queue)) for _ in range(3)]
             await asyncio.sleep(0)
             queue.shut_down()
         assert all(task.result() for task in waiting)
@@ -149,7 +149,7 @@ def test_shut_down_wakes_those_who_wait() -> None:
     run(body)
 
 
-async def _ends(queue: WorkQueue[str]) -> bool:
+async def _is_shut_down(queue: WorkQueue[str]) -> bool:
     try:
         await queue.get()
     except ShutDown:
@@ -157,7 +157,7 @@ async def _ends(queue: WorkQueue[str]) -> bool:
     return False
 
 
-def test_counts() -> None:
+def test_statistics() -> None:
     async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
         queue.add("a")
         queue.add("a")
@@ -176,8 +176,8 @@ _steps = st.lists(
 
 
 @given(_steps, st.integers(1, 4))
-def test_every_addition_is_worked_on_afterwards_by_one_at_a_time(steps: list[tuple[str, str]], workers: int) -> None:
-    """A version counter per key: what the last worker saw of it is what the last addition left."""
+def test_every_addition_is_processed_later_by_one_worker_at_a_time(steps: list[tuple[str, str]], workers: int) -> None:
+    """Each key has a version counter: the last worker of a key sees the version of the last addition."""
     expected = dict.fromkeys("abc", 0)
     processed = dict.fromkeys("abc", 0)
 
@@ -196,14 +196,14 @@ def test_every_addition_is_worked_on_afterwards_by_one_at_a_time(steps: list[tup
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work()) for _ in range(workers)]
-            for what, key in steps:
-                if what == "advance":
+            for operation, key in steps:
+                if operation == "advance":
                     await clock.advance(0.002)
-                elif what == "work":
+                elif operation == "work":
                     await asyncio.sleep(0)
                 else:
                     expected[key] += 1
-                    _use(queue, what, key)
+                    _enqueue(queue, operation, key)
             await clock.advance(5000)
             for task in tasks:
                 task.cancel()
@@ -212,14 +212,14 @@ def test_every_addition_is_worked_on_afterwards_by_one_at_a_time(steps: list[tup
     assert processed == expected
 
 
-def _use(queue: WorkQueue[str], what: str, key: str) -> Any:
-    if what == "add_after":
+def _enqueue(queue: WorkQueue[str], operation: str, key: str) -> Any:
+    if operation == "add_after":
         return queue.add_after(key, 0.004)
-    return queue.add(key) if what == "add" else queue.retry(key)
+    return queue.add(key) if operation == "add" else queue.retry(key)
 
 
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
-def test_a_wall_clock_that_is_set_moves_no_delay(jump_s: int) -> None:
+def test_wall_clock_jump_does_not_affect_delays(jump_s: int) -> None:
     async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
         queue.add_after("later", 10)
         assert queue.retry("failed") == 5
@@ -236,7 +236,7 @@ def test_a_wall_clock_that_is_set_moves_no_delay(jump_s: int) -> None:
 
 
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
-def test_a_delay_until_a_wall_clock_time_is_computed_again_when_the_clock_is_set(jump_s: int) -> None:
+def test_delay_that_follows_the_wall_clock_is_recomputed_after_a_jump(jump_s: int) -> None:
     async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
         queue.add_after("timer", 100)
         queue.add_after("deadline", 100, follows_wall_clock=True)

@@ -1,4 +1,4 @@
-"""Redirects: nobody who answers one of our requests chooses where our credentials go."""
+"""Redirects: a server cannot make a client send its credentials to another host."""
 
 import ast
 from collections.abc import AsyncIterator
@@ -24,11 +24,11 @@ SECRET = {"Authorization": "Bearer secret", "X-Credential": "secret"}
 
 @dataclass
 class Site:
-    """A server that redirects /to?URL there, /loop to itself, and answers everything else."""
+    """A server that redirects /to?URL to URL, /loop to itself, and serves all other paths."""
 
     port: int = 0
     requests: list[tuple[str, str, bool]] = field(default_factory=list)
-    """Host, path and whether the credentials came along."""
+    """Host, path, and whether the request has the credentials."""
 
     async def respond(self, request: web.BaseRequest) -> web.Response:
         self.requests.append((request.host.partition(":")[0], request.path, "X-Credential" in request.headers))
@@ -56,7 +56,7 @@ async def site() -> AsyncIterator[Site]:
         await runner.cleanup()
 
 
-async def test_a_session_follows_no_redirect_whatever_the_caller_asks() -> None:
+async def test_session_never_follows_redirects() -> None:
     async with site() as here, HttpSession() as session:
         for method in ("GET", "POST", "HEAD"):
             async with session.request(method, here.url(f"/to?{here.url('/x')}"), headers=SECRET) as response:
@@ -66,7 +66,7 @@ async def test_a_session_follows_no_redirect_whatever_the_caller_asks() -> None:
             session.get(here.url("/x"), allow_redirects=True)
 
 
-async def test_a_redirect_on_the_same_host_may_be_followed_and_one_elsewhere_not() -> None:
+async def test_get_following_follows_redirects_to_the_same_host_only() -> None:
     async with site() as here, HttpSession() as session:
         same, other = here.url("/x"), here.url("/x", "localhost")
         async with get_following(session, URL(here.url(f"/to?{same}")), SECRET) as response:
@@ -79,7 +79,7 @@ async def test_a_redirect_on_the_same_host_may_be_followed_and_one_elsewhere_not
                 pass
 
 
-async def test_a_client_of_the_api_takes_a_redirect_for_an_error() -> None:
+async def test_redirect_is_an_error_for_the_api_client() -> None:
     async with site() as here:
         access = Access(server=here.url("/to"), token="secret")
         async with HttpTransport(access) as transport:
@@ -89,7 +89,7 @@ async def test_a_client_of_the_api_takes_a_redirect_for_an_error() -> None:
         assert [path for _, path, _ in here.requests] == ["/to"]
 
 
-async def test_hooks_and_probes_do_not_carry_headers_to_another_host() -> None:
+async def test_hooks_and_probes_do_not_follow_redirects_to_another_host() -> None:
     async with site() as here:
         to = here.url(f"/to?{here.url('/x', 'localhost')}")
         await _get(to, SECRET)
@@ -102,15 +102,15 @@ async def test_hooks_and_probes_do_not_carry_headers_to_another_host() -> None:
         assert (await probe_http(url_of(action, "127.0.0.1", here.port), {}, 30)).is_success
 
 
-def test_no_other_module_makes_a_session(repository: Path) -> None:
-    """A session made elsewhere would follow redirects. Pulling images has rules of its own for them."""
+def test_no_other_module_creates_a_client_session(repository: Path) -> None:
+    """Other sessions would follow redirects. The image puller has its own rules for redirects."""
     exempt = {Path("machinery/http/session.py"), Path("runtimes/images/pull.py")}
     source = repository / "src/sampan"
-    makers = {
+    creators = {
         path.relative_to(source)
         for path in source.rglob("*.py")
         if "aiohttp" in (text := path.read_text())
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("ClientSession")
     }
-    assert makers - exempt == set()
+    assert creators - exempt == set()

@@ -1,4 +1,4 @@
-"""A transport that loses connections and forgets versions, as the network and servers do."""
+"""A transport that cuts connections and expires resource versions at random."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -13,14 +13,14 @@ class FaultyTransport:
     def __init__(self, inner: Transport, random: Random, *, stream_error: errors.ApiError | None = None) -> None:
         self._inner, self._random = inner, random
         self._stream_error = stream_error
-        """The response to a streaming list, for a server without them."""
+        """The error of a server that does not support streaming lists."""
         self.streaming_lists = 0
-        self.is_calm = False
+        self.is_reliable = False
         self.cuts = 0
         self.expired = 0
 
     async def send(self, request: Request) -> Response:
-        if self._strikes(0.1):
+        if self._fails(0.1):
             raise ConnectionFailed("cut", may_have_happened=False)
         return await self._inner.send(request)
 
@@ -34,7 +34,7 @@ class FaultyTransport:
             self.streaming_lists += 1
             if self._stream_error is not None:
                 raise self._stream_error
-        if query.get("resourceVersion") and self._strikes(0.3):
+        if query.get("resourceVersion") and self._fails(0.3):
             self.expired += 1
             raise errors.expired("too old resource version")
         async with self._inner.watch(request, codec) as events:
@@ -43,10 +43,10 @@ class FaultyTransport:
     async def close(self) -> None:
         await self._inner.close()
 
-    def _strikes(self, chance: float) -> bool:
-        struck = not self.is_calm and self._random.random() < chance
-        self.cuts += struck
-        return struck
+    def _fails(self, chance: float) -> bool:
+        is_failure = not self.is_reliable and self._random.random() < chance
+        self.cuts += is_failure
+        return is_failure
 
 
 class _FaultyEvents:
@@ -57,9 +57,9 @@ class _FaultyEvents:
         return self
 
     async def __anext__(self):  # type: ignore[no-untyped-def]
-        if self._owner._strikes(0.15):
+        if self._owner._fails(0.15):
             raise ConnectionFailed("cut", may_have_happened=False)
         batch = await anext(self._events)
-        if self._owner._strikes(0.15):
+        if self._owner._fails(0.15):
             raise ConnectionFailed("cut before it arrived", may_have_happened=False)
         return batch

@@ -1,4 +1,4 @@
-"""Informers against a real server, on both transports, in calm and in storm."""
+"""Informers with an API server, on both transports, with and without injected faults."""
 
 import asyncio
 import contextlib
@@ -27,8 +27,8 @@ from tests.api_server import TRANSPORTS, Server, serving
 from tests.eventually import eventually
 from tests.machinery.informer.faults import FaultyTransport
 
-both = pytest.mark.parametrize("transport", TRANSPORTS)
-HASTY = ReflectorConfig(retry_s=(0.001, 0.005))
+both_transports = pytest.mark.parametrize("transport", TRANSPORTS)
+FAST_RETRY = ReflectorConfig(retry_s=(0.001, 0.005))
 
 
 def config_map(name: str, namespace: str = "a", labels: dict[str, str] | None = None, **data: str) -> ConfigMap:
@@ -37,7 +37,7 @@ def config_map(name: str, namespace: str = "a", labels: dict[str, str] | None = 
 
 @dataclass
 class Log:
-    """What a handler was told, checked for order: no state twice, none out of order, none of what is not there."""
+    """A handler that records notifications, and checks that each one continues the last state of its object."""
 
     notifications: list[tuple[str, str]] = field(default_factory=list)
     known: dict[NamespacedName, Any] = field(default_factory=dict)
@@ -47,14 +47,14 @@ class Log:
     def __call__(self, old: Any, new: Any) -> None:
         key = key_of(new if new is not None else old)
         if self.known.pop(key, None) is not old:
-            self.faults.append(f"{key}: the old state is not the one that was told last")
+            self.faults.append(f"{key}: the old state is not that of the last notification")
         if new is not None:
             self.known[key] = new
         if old is not None and new is not None:
             if old.metadata.uid != new.metadata.uid:
-                self.faults.append(f"{key}: changed into another")
+                self.faults.append(f"{key}: an update replaced the object by another one")
             if int(old.metadata.resourceVersion) >= int(new.metadata.resourceVersion):
-                self.faults.append(f"{key}: went back in time")
+                self.faults.append(f"{key}: the resource version did not increase")
         self.notifications.append(("delete" if new is None else "add" if old is None else "update", key.name))
         self.changed.set()
 
@@ -73,8 +73,8 @@ def run(body: Callable[[Server], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-@both
-def test_what_is_there_then_what_changes(transport: str) -> None:
+@both_transports
+def test_handler_receives_existing_objects_and_changes(transport: str) -> None:
     async def body(server: Server) -> None:
         client = server.client(transport)
         maps = client.of(ConfigMap)
@@ -98,7 +98,7 @@ def test_what_is_there_then_what_changes(transport: str) -> None:
     run(body)
 
 
-def test_informers_are_shared_by_what_they_follow() -> None:
+def test_informers_are_shared_by_resource_and_selection() -> None:
     async def body(server: Server) -> None:
         factory = InformerFactory(client=server.client())
         assert factory.of(ConfigMap) is factory.informer(builtin("configmaps"))
@@ -143,7 +143,7 @@ def test_informers_stop_when_starting_them_is_cancelled() -> None:
     run(body)
 
 
-def test_loopback_informers_share_the_objects_themselves() -> None:
+def test_loopback_informers_share_objects() -> None:
     async def body(server: Server) -> None:
         client = server.client()
         await client.of(ConfigMap).create(config_map("m"))
@@ -156,19 +156,19 @@ def test_loopback_informers_share_the_objects_themselves() -> None:
     run(body)
 
 
-@both
-def test_selected_objects_alone(transport: str) -> None:
+@both_transports
+def test_informer_with_a_selection_receives_only_matching_objects(transport: str) -> None:
     async def body(server: Server) -> None:
         client, log = server.client(transport), Log()
         maps = client.of(ConfigMap)
         async with InformerFactory(client=client) as factory:
-            informer = factory.of(ConfigMap, Selection(namespace="a", labels="take=it"))
+            informer = factory.of(ConfigMap, Selection(namespace="a", labels="selected=true"))
             informer.subscribe(log)
             await informer.synced.wait()
-            await maps.create(config_map("elsewhere", "b", {"take": "it"}))
+            await maps.create(config_map("elsewhere", "b", {"selected": "true"}))
             await maps.create(config_map("unmarked"))
-            created = await maps.create(config_map("marked", labels={"take": "it"}))
-            await maps.patch("marked", {"metadata": {"labels": {"take": "not"}}}, "a")
+            created = await maps.create(config_map("marked", labels={"selected": "true"}))
+            await maps.patch("marked", {"metadata": {"labels": {"selected": "false"}}}, "a")
             await log.until(lambda: len(log.notifications) == 2)
             assert log.notifications == [("add", "marked"), ("delete", "marked")]
             assert created.metadata.name == "marked"
@@ -176,8 +176,8 @@ def test_selected_objects_alone(transport: str) -> None:
     run(body)
 
 
-@both
-def test_metadata_alone(transport: str) -> None:
+@both_transports
+def test_informer_of_metadata_only(transport: str) -> None:
     async def body(server: Server) -> None:
         client, log = server.client(transport), Log()
         await client.of(ConfigMap).create(config_map("m", x="1"))
@@ -226,7 +226,7 @@ def test_indexes_and_listers() -> None:
     run(body)
 
 
-def test_a_handler_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_handler_does_not_affect_other_handlers(caplog: pytest.LogCaptureFixture) -> None:
     async def body(server: Server) -> None:
         client, log = server.client(), Log()
         async with InformerFactory(client=client) as factory:
@@ -244,15 +244,15 @@ def _fail(old: Any, new: Any) -> None:
     raise RuntimeError("no")
 
 
-def test_one_who_went_and_came_back_is_another() -> None:
-    """A gap may hide that an object was deleted and one with its name created."""
+def test_recreated_object_is_reported_as_deleted_and_added() -> None:
+    """An interrupted watch may miss that an object was deleted and created again with the same name."""
 
     async def body(server: Server) -> None:
         client, log = server.client(), Log()
         transport = FaultyTransport(server.loopback, Random(1))
-        transport.is_calm = True
+        transport.is_reliable = True
         watching = Client(transport=transport, clock=server.clock, component="test")
-        informer: Informer[Any] = Informer(source=watching.of(ConfigMap), config=HASTY)
+        informer: Informer[Any] = Informer(source=watching.of(ConfigMap), config=FAST_RETRY)
         informer.subscribe(log)
         await client.of(ConfigMap).create(config_map("m"))
         for _ in range(2):
@@ -278,12 +278,12 @@ async def _running(informer: Informer[Any]) -> Any:
         task.cancel()
 
 
-@both
+@both_transports
 @pytest.mark.parametrize("streams", [True, False], ids=["streamed", "listed"])
 @pytest.mark.parametrize("seed", range(4))
-def test_nothing_missed_repeated_or_out_of_order_in_a_storm(transport: str, streams: bool, seed: int) -> None:
-    """Random writes while connections are cut and versions expire: the handler's log checks every step, and in the end
-    the informer has what the server has."""
+def test_no_event_is_missed_repeated_or_reordered_under_faults(transport: str, streams: bool, seed: int) -> None:
+    """Objects are written at random while connections are cut and versions expire. The handler checks every
+    notification, and in the end the informer has the objects of the server."""
 
     async def body(server: Server) -> None:
         random = Random(seed)
@@ -294,7 +294,7 @@ def test_nothing_missed_repeated_or_out_of_order_in_a_storm(transport: str, stre
         )
         watching = Client(transport=faulty, clock=server.clock, component="test")
         maps, log = server.client().of(ConfigMap), Log()
-        async with InformerFactory(client=watching, config=HASTY) as factory:
+        async with InformerFactory(client=watching, config=FAST_RETRY) as factory:
             informer = factory.of(ConfigMap)
             informer.subscribe(log)
             step = 0
@@ -304,7 +304,7 @@ def test_nothing_missed_repeated_or_out_of_order_in_a_storm(transport: str, stre
                 if random.random() < 0.1:
                     await asyncio.sleep(0.001)
             await informer.synced.wait()
-            faulty.is_calm = True
+            faulty.is_reliable = True
             await maps.create(config_map("last"))
             await log.until(lambda: NamespacedName("a", "last") in log.known)
             server_has = {key_of(obj): obj for obj in (await maps.list()).items}
@@ -316,18 +316,18 @@ def test_nothing_missed_repeated_or_out_of_order_in_a_storm(transport: str, stre
 
 
 @pytest.mark.soak
-@both
+@both_transports
 @pytest.mark.parametrize("seed", range(100, 160))
-def test_the_storm_for_long(transport: str, seed: int) -> None:
-    test_nothing_missed_repeated_or_out_of_order_in_a_storm(transport, seed % 2 == 0, seed)
+def test_soak_under_faults(transport: str, seed: int) -> None:
+    test_no_event_is_missed_repeated_or_reordered_under_faults(transport, seed % 2 == 0, seed)
 
 
-def test_an_informer_that_was_too_slow_catches_up() -> None:
-    """The server cuts off a watch that leaves too much untaken."""
+def test_informer_resumes_after_its_watch_was_too_slow() -> None:
+    """The server closes a watch with too many unread events."""
 
     async def body(server: Server) -> None:
         client, log = server.client(), Log()
-        async with InformerFactory(client=client, config=HASTY) as factory:
+        async with InformerFactory(client=client, config=FAST_RETRY) as factory:
             informer = factory.of(ConfigMap)
             informer.subscribe(log)
             await informer.synced.wait()
@@ -336,7 +336,7 @@ def test_an_informer_that_was_too_slow_catches_up() -> None:
             watcher.end(TooSlow("too slow"))
             await client.of(ConfigMap).create(config_map("late"))
             await log.until(lambda: NamespacedName("a", "late") in log.known)
-            assert informer.fills == 1, "it goes on where it was"
+            assert informer.fills == 1, "the informer resumes without a new list"
 
     run(body)
 
@@ -355,12 +355,12 @@ async def _write(maps: ResourceClient[ConfigMap], random: Random, step: int) -> 
         pass
 
 
-@both
-def test_many_objects_arrive_whole(transport: str) -> None:
+@both_transports
+def test_initial_list_of_1200_objects_is_complete(transport: str) -> None:
     async def body(server: Server) -> None:
-        maker, log = server.client(), Log()
+        writer, log = server.client(), Log()
         for number in range(1200):
-            await maker.of(ConfigMap).create(config_map(f"m{number:04}"))
+            await writer.of(ConfigMap).create(config_map(f"m{number:04}"))
         async with InformerFactory(client=server.client(transport)) as factory:
             informer = factory.of(ConfigMap)
             informer.subscribe(log)
@@ -384,9 +384,9 @@ def test_a_rejected_streaming_list_is_replaced_by_a_list(error: errors.ApiError)
     async def body(server: Server) -> None:
         await server.client().of(ConfigMap).create(config_map("x"))
         transport = FaultyTransport(server.transport("loopback"), Random(0), stream_error=error)
-        transport.is_calm = True
+        transport.is_reliable = True
         client = Client(transport=transport, clock=server.clock, component="test")
-        async with asyncio.timeout(5), InformerFactory(client=client, config=HASTY) as factory:
+        async with asyncio.timeout(5), InformerFactory(client=client, config=FAST_RETRY) as factory:
             informer = factory.of(ConfigMap)
             await informer.synced.wait()
             assert [obj.metadata.name for obj in informer.lister] == ["x"]
@@ -395,14 +395,14 @@ def test_a_rejected_streaming_list_is_replaced_by_a_list(error: errors.ApiError)
     run(body)
 
 
-def test_a_resource_that_is_not_served_yet() -> None:
+def test_informer_waits_until_its_resource_is_served() -> None:
     async def body(server: Server) -> None:
         transport = FaultyTransport(server.transport("loopback"), Random(0))
-        transport.is_calm = True
+        transport.is_reliable = True
         client = Client(transport=transport, clock=server.clock, component="test")
         namespaces = builtin("namespaces")
         server.scheme.remove(namespaces)
-        async with InformerFactory(client=client, config=HASTY) as factory:
+        async with InformerFactory(client=client, config=FAST_RETRY) as factory:
             informer = factory.of(Namespace)
             await eventually(lambda: transport.streaming_lists >= 3)
             assert not informer.synced.is_set()

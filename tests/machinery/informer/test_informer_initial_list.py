@@ -1,4 +1,4 @@
-"""Being told of many objects a part at a time, while they change."""
+"""Handlers receive the existing objects of an informer in slices, while the objects change."""
 
 import asyncio
 from typing import Any
@@ -24,17 +24,19 @@ changes = st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans()), max_size
 
 @settings(max_examples=80, deadline=None)
 @given(st.sets(st.sampled_from("abcdef")), changes, st.integers(1, 4))
-def test_each_object_is_notified_in_order(there: set[str], changes: list[tuple[str, bool]], every: int) -> None:
-    """Whatever happens between two slices, the one who listens ends with what there is, and saw no old state."""
+def test_handler_sees_no_outdated_state_while_objects_change(
+    existing: set[str], changes: list[tuple[str, bool]], changes_per_turn: int
+) -> None:
+    """Whatever happens between two slices, the handler ends with the current objects and sees no outdated state."""
 
     async def main() -> None:
         factory: InformerFactory = Simulation().handle.informers
         informer = factory.of(ConfigMap)
-        for at, name in enumerate(sorted(there)):
+        for at, name in enumerate(sorted(existing)):
             informer._put(NamespacedName("x", name), config_map_of(name, at + 1))
         known: dict[str, int] = {}
 
-        def hear(old: Any, new: Any) -> None:
+        def handle(old: Any, new: Any) -> None:
             name = (new or old).metadata.name
             assert (old is not None) == (name in known)
             if old is not None:
@@ -44,9 +46,9 @@ def test_each_object_is_notified_in_order(there: set[str], changes: list[tuple[s
             else:
                 known[name] = int(new.metadata.resourceVersion)
 
-        task = asyncio.create_task(informer.follow(hear))
+        task = asyncio.create_task(informer.follow(handle))
         for at, (name, stays) in enumerate(changes):
-            if not at % every:
+            if not at % changes_per_turn:
                 await asyncio.sleep(0)
             if stays:
                 informer._put(NamespacedName("x", name), config_map_of(name, 100 + at))

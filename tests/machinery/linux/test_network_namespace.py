@@ -25,7 +25,7 @@ def _namespace_of_this_thread() -> str:
     return os.readlink("/proc/thread-self/ns/net")
 
 
-def test_without_a_path_everything_happens_in_the_namespace_of_the_process() -> None:
+def test_namespace_without_a_path_is_that_of_the_process() -> None:
     own = NetworkNamespace()
     assert own.run(_namespace_of_this_thread) == _namespace_of_this_thread()
     with own.executor("own") as executor:

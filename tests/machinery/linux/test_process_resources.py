@@ -11,6 +11,6 @@ print(raise_descriptor_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 
-def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
+def test_soft_limit_is_raised_to_the_hard_limit() -> None:
     result = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["512", "512", "512"]

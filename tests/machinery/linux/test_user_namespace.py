@@ -16,13 +16,13 @@ print(is_in_user_namespace(), is_group_mapped(0), is_group_mapped(5))
 """
 
 
-def test_the_machine_itself_is_no_user_namespace() -> None:
+def test_groups_are_mapped_outside_of_a_user_namespace() -> None:
     if is_in_user_namespace():
         pytest.skip("the tests run in a user namespace")
     assert is_group_mapped(5)
 
 
-def test_a_namespace_with_one_user() -> None:
+def test_user_namespace_with_one_mapped_user_is_recognized() -> None:
     if shutil.which("unshare") is None or subprocess.run(["unshare", "--user", "true"], check=False).returncode:
         pytest.skip("may not create user namespaces")
     argv = ["unshare", "--user", "--map-root-user", sys.executable, "-c", SCRIPT]

@@ -1,4 +1,4 @@
-"""Two ends of a connection within this process."""
+"""Connections between two ends in this process."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from sampan.machinery.multiplex.wire import Inbox
 
 class MemoryWire:
     def __init__(self, incoming: Inbox, outgoing: Inbox, *, most: int = 0) -> None:
-        """`most`: no piece is longer than that, so that frames are cut anywhere."""
+        """If `most` is given, no piece is longer than that, so that frames are split anywhere."""
         self._incoming, self._outgoing, self._most = incoming, outgoing, most
         self._rest = b""
         self.written = 0
@@ -21,7 +21,7 @@ class MemoryWire:
 
     async def write(self, data: bytes) -> None:
         if self._outgoing.is_ended:
-            raise ConnectionResetError("nobody is there")
+            raise ConnectionResetError("the connection is closed")
         self.written += len(data)
         await self._outgoing.put(data)
 
@@ -31,12 +31,12 @@ class MemoryWire:
 
 
 def wires(*, most: int = 0) -> tuple[MemoryWire, MemoryWire]:
-    there, back = Inbox(), Inbox()
-    return MemoryWire(back, there, most=most), MemoryWire(there, back, most=most)
+    to_first, to_second = Inbox(), Inbox()
+    return MemoryWire(to_first, to_second, most=most), MemoryWire(to_second, to_first, most=most)
 
 
 async def echo_server() -> tuple[asyncio.Server, int]:
-    """Says everything back, and at the end of it `bye`."""
+    """Start a server that echoes its input and then sends `bye`. Return the server and its port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(1 << 16):
@@ -52,7 +52,7 @@ async def echo_server() -> tuple[asyncio.Server, int]:
 
 
 def cut(data: bytes, sizes: list[int]) -> list[bytes]:
-    """Cuts `data` into pieces of these sizes, again and again until nothing is left."""
+    """Return `data` in pieces of these sizes, which repeat until nothing is left."""
     pieces: list[bytes] = []
     at = 0
     while at < len(data):

@@ -1,4 +1,4 @@
-"""Port-forward from end to end, in every form, to a real port."""
+"""Port forwarding end to end, over every protocol, to a real port."""
 
 import asyncio
 import struct
@@ -21,17 +21,17 @@ async def _connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
 
 
 @pytest.mark.parametrize("is_tunnelled", [False, True])
-async def test_connections_through_spdy(is_tunnelled: bool) -> None:
+async def test_concurrent_connections_over_spdy(is_tunnelled: bool) -> None:
     server, port = await echo_server()
-    ours: Wire
-    ours, theirs = wires()
+    client_wire: Wire
+    client_wire, server_wire = wires()
     agreement = Agreement(protocol=TUNNELLED_PORT_FORWARD if is_tunnelled else PORT_FORWARD, is_websocket=is_tunnelled)
     errors: list[str] = []
     if is_tunnelled:
-        ours = Tunnel(WebSocket(ours, is_server=False))
+        client_wire = Tunnel(WebSocket(client_wire, is_server=False))
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        group.create_task(port_forward.serve(theirs, agreement, (), _connect, "pod p"))
-        async with SpdyConnection(ours, is_server=False) as connection:
+        group.create_task(port_forward.serve(server_wire, agreement, (), _connect, "pod p"))
+        async with SpdyConnection(client_wire, is_server=False) as connection:
             forwarding = Forwarding(connection, errors.append)
 
             async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -39,16 +39,16 @@ async def test_connections_through_spdy(is_tunnelled: bool) -> None:
 
             local = await asyncio.start_server(join, "127.0.0.1", 0)
             async with local:
-                responses = await asyncio.gather(*(_ask(local, b"x" * size) for size in (1, 1000, 300_000)))
+                responses = await asyncio.gather(*(_exchange(local, b"x" * size) for size in (1, 1000, 300_000)))
             assert [len(response) for response in responses] == [4, 1003, 300_003]
             assert all(response.endswith(b"bye") for response in responses)
     server.close()
     assert errors == []
 
 
-async def _ask(server: asyncio.Server, question: bytes) -> bytes:
+async def _exchange(server: asyncio.Server, data: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    writer.write(question)
+    writer.write(data)
     writer.write_eof()
     response = await reader.read(-1)
     writer.close()
@@ -56,16 +56,16 @@ async def _ask(server: asyncio.Server, question: bytes) -> bytes:
     return response
 
 
-async def test_a_port_that_nobody_listens_on() -> None:
-    ours, theirs = wires()
+async def test_refused_connection_is_reported_on_the_error_stream() -> None:
+    client_wire, server_wire = wires()
 
     async def connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         raise ConnectionRefusedError("connection refused")
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         agreement = Agreement(protocol=PORT_FORWARD, is_websocket=False)
-        group.create_task(port_forward.serve(theirs, agreement, (), connect, "pod p, uid u"))
-        async with SpdyConnection(ours, is_server=False) as connection:
+        group.create_task(port_forward.serve(server_wire, agreement, (), connect, "pod p, uid u"))
+        async with SpdyConnection(client_wire, is_server=False) as connection:
             headers = {"port": "81", "requestID": "0"}
             error = await connection.open({**headers, "streamType": "error"})
             await connection.open({**headers, "streamType": "data"})
@@ -76,13 +76,13 @@ async def test_a_port_that_nobody_listens_on() -> None:
                 await faulty.read()
 
 
-async def test_the_channel_form() -> None:
+async def test_websocket_channels() -> None:
     server, port = await echo_server()
-    ours, theirs = wires()
+    client_wire, server_wire = wires()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         agreement = Agreement(protocol="v4.channel.k8s.io", is_websocket=True)
-        group.create_task(port_forward.serve(theirs, agreement, (port, port), _connect, "pod p"))
-        socket = WebSocket(ours, is_server=False, protocol=agreement.protocol)
+        group.create_task(port_forward.serve(server_wire, agreement, (port, port), _connect, "pod p"))
+        socket = WebSocket(client_wire, is_server=False, protocol=agreement.protocol)
         async with Channels(socket, 4) as channels:
             first = [await stream.read() for stream in channels.streams]
             assert first == [struct.pack("<H", port)] * 4

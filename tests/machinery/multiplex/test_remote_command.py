@@ -1,4 +1,4 @@
-"""Exec from end to end, in every protocol, with a process that is played."""
+"""Exec end to end, over every protocol, with a fake process."""
 
 import asyncio
 import base64
@@ -22,8 +22,8 @@ from tests.input_cost import check_cost
 from tests.machinery.multiplex.pairs import wires
 
 
-class Shouter:
-    """Says its input in capitals, on both outputs, and ends with a code when the input does."""
+class FakeProcess:
+    """A process that writes its input in capitals to stdout and `!` to stderr, and exits when its input ends."""
 
     def __init__(self, code: int = 0) -> None:
         self._code = code
@@ -53,43 +53,43 @@ class Shouter:
         self.is_closed = True
 
 
-async def _serve(wire: Wire, agreement: Agreement, options: RemoteCommandOptions, process: Shouter) -> None:
-    async def begin() -> Shouter:
+async def _serve(wire: Wire, agreement: Agreement, options: RemoteCommandOptions, process: FakeProcess) -> None:
+    async def start() -> FakeProcess:
         return process
 
     async with command.accepted(wire, agreement, options) as ends:
-        await command.serve(ends, begin, ["shout"])
+        await command.serve(ends, start, ["shout"])
 
 
 ALL = RemoteCommandOptions(stdin=True, stdout=True, stderr=True)
 TERMINAL = RemoteCommandOptions(stdin=True, stdout=True, tty=True)
 
 
-async def _once(*pieces: bytes) -> AsyncIterator[bytes]:
+async def _input(*pieces: bytes) -> AsyncIterator[bytes]:
     for piece in pieces:
         yield piece
 
 
 @pytest.mark.parametrize("code", [0, 3])
-async def test_version_5_over_a_websocket(code: int) -> None:
-    ours, theirs = wires()
-    process, streams = Shouter(code), {1: b"", 2: b""}
+async def test_v5_protocol_over_a_websocket(code: int) -> None:
+    client_wire, server_wire = wires()
+    process, streams = FakeProcess(code), {1: b"", 2: b""}
 
     def output(number: int, data: bytes) -> None:
         streams[number] += data
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), ALL, process))
-        socket = WebSocket(ours, is_server=False, protocol=V5)
-        status = await remote_command.run_client(socket, output, stdin=_once(b"hello ", b"you"))
+        group.create_task(_serve(server_wire, Agreement(protocol=V5, is_websocket=True), ALL, process))
+        socket = WebSocket(client_wire, is_server=False, protocol=V5)
+        status = await remote_command.run_client(socket, output, stdin=_input(b"hello ", b"you"))
     assert (streams[1], streams[2][:1], remote_command.exit_code(status)) == (b"HELLO YOU", b"!", code)
     assert process.is_closed
 
 
-def test_sizes_of_the_terminal_arrive() -> None:
+def test_terminal_is_resized() -> None:
     async def main() -> None:
-        ours, theirs = wires()
-        process = Shouter()
+        client_wire, server_wire = wires()
+        process = FakeProcess()
 
         async def sizes() -> AsyncIterator[tuple[int, int]]:
             yield 80, 24
@@ -99,8 +99,8 @@ def test_sizes_of_the_terminal_arrive() -> None:
             yield b"x"
 
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), TERMINAL, process))
-            socket = WebSocket(ours, is_server=False, protocol=V5)
+            group.create_task(_serve(server_wire, Agreement(protocol=V5, is_websocket=True), TERMINAL, process))
+            socket = WebSocket(client_wire, is_server=False, protocol=V5)
             await remote_command.run_client(socket, lambda *_: None, stdin=stdin(), sizes=sizes())
         assert process.sizes == [(80, 24)]
 
@@ -108,14 +108,14 @@ def test_sizes_of_the_terminal_arrive() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["", "channel.k8s.io", "v4.channel.k8s.io"])
-async def test_channels_of_older_versions(protocol: str) -> None:
-    """There is no end of the input: the client goes when it has what it wants."""
+async def test_older_channel_protocols(protocol: str) -> None:
+    """These protocols cannot signal the end of the input, so the client closes the connection."""
 
-    ours, theirs = wires()
-    process = Shouter()
+    client_wire, server_wire = wires()
+    process = FakeProcess()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        group.create_task(_serve(theirs, Agreement(protocol=protocol, is_websocket=True), ALL, process))
-        socket = WebSocket(ours, is_server=False, protocol=protocol)
+        group.create_task(_serve(server_wire, Agreement(protocol=protocol, is_websocket=True), ALL, process))
+        socket = WebSocket(client_wire, is_server=False, protocol=protocol)
         async with Channels(socket, 5) as channels:
             await channels.streams[0].write(b"hello")
             assert await channels.streams[1].read() == b"HELLO"
@@ -124,12 +124,12 @@ async def test_channels_of_older_versions(protocol: str) -> None:
     assert process.is_closed
 
 
-async def test_base64() -> None:
-    ours, theirs = wires()
+async def test_base64_channel_protocol() -> None:
+    client_wire, server_wire = wires()
     agreement = Agreement(protocol="v4.base64.channel.k8s.io", is_websocket=True)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        group.create_task(_serve(theirs, agreement, ALL, Shouter()))
-        socket = WebSocket(ours, is_server=False)
+        group.create_task(_serve(server_wire, agreement, ALL, FakeProcess()))
+        socket = WebSocket(client_wire, is_server=False)
         await socket.send(b"0" + base64.b64encode(b"hello"), 1)
         first, second = await socket.receive(), await socket.receive()
         assert first is not None
@@ -154,11 +154,11 @@ async def test_base64() -> None:
         ),
     ],
 )
-async def test_spdy(protocol: str, code: int, is_status: Callable[[bytes], Any]) -> None:
-    ours, theirs = wires()
+async def test_spdy_protocols(protocol: str, code: int, is_status: Callable[[bytes], Any]) -> None:
+    client_wire, server_wire = wires()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        group.create_task(_serve(theirs, Agreement(protocol=protocol, is_websocket=False), ALL, Shouter(code)))
-        async with SpdyConnection(ours, is_server=False) as client:
+        group.create_task(_serve(server_wire, Agreement(protocol=protocol, is_websocket=False), ALL, FakeProcess(code)))
+        async with SpdyConnection(client_wire, is_server=False) as client:
             streams = {name: await client.open({"streamType": name}) for name in ("error", "stdin", "stdout", "stderr")}
             await streams["stdin"].write(b"hello")
             await streams["stdin"].close()
@@ -170,47 +170,47 @@ async def test_spdy(protocol: str, code: int, is_status: Callable[[bytes], Any])
 
 
 async def test_a_command_that_cannot_start_is_reported() -> None:
-    ours, theirs = wires()
+    client_wire, server_wire = wires()
 
-    async def begin() -> Shouter:
+    async def start() -> FakeProcess:
         raise OSError("no such file")
 
     async def serve() -> None:
-        async with command.accepted(theirs, Agreement(protocol=V5, is_websocket=True), ALL) as ends:
-            await command.serve(ends, begin)
+        async with command.accepted(server_wire, Agreement(protocol=V5, is_websocket=True), ALL) as ends:
+            await command.serve(ends, start)
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(serve())
-        socket = WebSocket(ours, is_server=False, protocol=V5)
+        socket = WebSocket(client_wire, is_server=False, protocol=V5)
         status = await remote_command.run_client(socket, lambda *_: None)
     assert status["message"] == "Internal error occurred: error executing command in container: no such file"
     assert remote_command.exit_code(status) is None
 
 
-async def test_a_client_that_goes_ends_the_process() -> None:
-    ours, theirs = wires()
-    process = Shouter()
+async def test_process_is_closed_when_the_client_disconnects() -> None:
+    client_wire, server_wire = wires()
+    process = FakeProcess()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        task = group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), ALL, process))
-        socket = WebSocket(ours, is_server=False, protocol=V5)
+        task = group.create_task(_serve(server_wire, Agreement(protocol=V5, is_websocket=True), ALL, process))
+        socket = WebSocket(client_wire, is_server=False, protocol=V5)
         await socket.receive()
-        await ours.close()
+        await client_wire.close()
         await task
     assert process.is_closed
 
 
 @given(st.text(max_size=100))
-def test_any_text_is_terminal_sizes_or_not(text: str) -> None:
+def test_arbitrary_text_gives_only_valid_terminal_sizes(text: str) -> None:
     sizes, rest = resizes(text)
     assert all(0 < width < 65536 and 0 < height < 65536 for width, height in sizes)
     assert len(rest) <= len(text)
 
 
-def test_terminal_sizes_one_after_the_other() -> None:
+def test_several_terminal_sizes_in_one_text() -> None:
     text = '{"Width":80,"Height":24}\n{"Width":1,"Height":2}{"Width":0,"Height":2}{"Wid'
     assert resizes(text) == ([(80, 24), (1, 2)], '{"Wid')
 
 
 @pytest.mark.parametrize("text", ["1 " * 50_000, "[]" * 50_000, "[" * 100_000, "9" * 100_000, " " * 100_000])
-def test_no_text_is_expensive_as_terminal_sizes(text: str) -> None:
+def test_cost_of_reading_terminal_sizes_is_bounded(text: str) -> None:
     check_cost(lambda: resizes(text))

@@ -1,4 +1,4 @@
-"""SPDY framing, fed with everything that a peer may send."""
+"""SPDY frames: round trips, malformed input, and bounded cost."""
 
 import contextlib
 import struct
@@ -18,7 +18,7 @@ _headers = st.dictionaries(_texts.map(str.lower).filter(lambda text: text == tex
 
 
 @given(st.lists(st.tuples(st.integers(1, 1 << 20), _headers, st.binary(max_size=100), st.booleans())), _cuts)
-def test_frames_arrive_as_they_were_sent(sent: list[tuple[int, dict[str, str], bytes, bool]], cuts: list[int]) -> None:
+def test_frames_round_trip(sent: list[tuple[int, dict[str, str], bytes, bool]], cuts: list[int]) -> None:
     writer, reader, data = spdy_frames.Writer(), spdy_frames.Reader(), b""
     for stream, headers, content, is_last in sent:
         data += writer.syn_stream(stream, headers, is_last=is_last) + writer.data(stream, content, is_last=is_last)
@@ -36,21 +36,21 @@ def test_frames_arrive_as_they_were_sent(sent: list[tuple[int, dict[str, str], b
 
 
 @given(st.integers(0, 12), st.integers(0, 255), st.binary(max_size=100), st.binary(max_size=100))
-def test_any_bytes_are_frames_or_bad(kind: int, flags: int, content: bytes, rest: bytes) -> None:
+def test_arbitrary_bytes_raise_only_bad_spdy_frame(kind: int, flags: int, content: bytes, rest: bytes) -> None:
     head = struct.pack(">HHI", 0x8003, kind, flags << 24 | len(content))
     with contextlib.suppress(spdy_frames.BadSpdyFrame):
         spdy_frames.Reader().feed(head + content + rest)
 
 
-def test_the_dictionary_is_that_of_the_protocol() -> None:
+def test_compression_dictionary_is_that_of_the_protocol() -> None:
     assert (len(spdy_frames.DICTIONARY), zlib.adler32(spdy_frames.DICTIONARY)) == (1423, 0xE3C6A7C2)
 
 
 _SIZE = 100_000
 
 
-def _bombs(size: int) -> bytes:
-    """As many streams as fit, with headers that become as long as they may."""
+def _header_bombs(size: int) -> bytes:
+    """Return frames that open streams whose compressed headers expand to the largest allowed size."""
     deflate, data, stream = zlib.compressobj(9, zdict=spdy_frames.DICTIONARY), b"", 1
     while len(data) < size:
         raw = struct.pack(">III", 1, 1, 0x61000000)[:9] + struct.pack(">I", 16_000) + bytes(16_000)
@@ -61,16 +61,16 @@ def _bombs(size: int) -> bytes:
 
 
 _EXPENSIVE = {
-    "bombs": _bombs(_SIZE),
+    "header bombs": _header_bombs(_SIZE),
     "pings": spdy_frames.Writer().ping(1) * (_SIZE // 12),
     "empty data": spdy_frames.Writer().data(1, b"") * (_SIZE // 8),
-    "farewells": spdy_frames.Writer().goaway(1) * (_SIZE // 16),
+    "goaways": spdy_frames.Writer().goaway(1) * (_SIZE // 16),
 }
 
 
 @pytest.mark.parametrize("name", _EXPENSIVE)
 @pytest.mark.parametrize("piece", [100, _SIZE], ids=["in pieces", "at once"])
-def test_no_bytes_are_expensive(name: str, piece: int) -> None:
+def test_cost_of_reading_frames_is_bounded(name: str, piece: int) -> None:
     data = _EXPENSIVE[name]
 
     def feed() -> None:
@@ -81,7 +81,7 @@ def test_no_bytes_are_expensive(name: str, piece: int) -> None:
     check_cost(feed)
 
 
-def test_compressed_headers_that_are_too_long_are_refused() -> None:
+def test_too_long_compressed_headers_are_rejected() -> None:
     deflate = zlib.compressobj(zdict=spdy_frames.DICTIONARY)
     block = deflate.compress(bytes(8 << 20)) + deflate.flush(zlib.Z_SYNC_FLUSH)
     content = struct.pack(">IIH", 1, 0, 0) + block

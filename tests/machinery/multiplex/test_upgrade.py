@@ -7,6 +7,6 @@ from sampan.machinery.multiplex import upgrade
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_response_head_or_bad(data: bytes) -> None:
+def test_arbitrary_bytes_raise_only_bad_response(data: bytes) -> None:
     with contextlib.suppress(upgrade.BadResponse):
         upgrade.parsed(data)

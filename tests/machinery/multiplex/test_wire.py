@@ -1,4 +1,4 @@
-"""Connections are closed for good, whatever the other side does."""
+"""Connections are closed completely, whatever the peer does."""
 
 import asyncio
 import gc
@@ -28,8 +28,10 @@ def contexts(directory: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     return server, client
 
 
-def test_who_never_ends_tls_leaves_no_transport_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other side goes silent: the end of TLS is not answered before the event loop ends."""
+def test_peer_without_tls_close_notify_leaves_no_transport_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The silent peer does not reply to the TLS close_notify before the event loop ends."""
     monkeypatch.setattr(wire, "_FAREWELL_S", 0.01)
     server_tls, client_tls = contexts(tmp_path)
 

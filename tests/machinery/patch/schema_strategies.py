@@ -1,4 +1,4 @@
-"""Hypothesis strategies: small random schemas, and values that fit them."""
+"""Hypothesis strategies for small random schemas and values that match them."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ WORD_SET = Schema(type="array", items=TEXT, list_type="set", patch_strategy=("me
 
 
 def schemas(*, retain_keys: bool = True) -> st.SearchStrategy[Schema]:
-    """Objects with fields of all kinds that a strategic patch treats differently."""
+    """Draw object schemas with fields of all types that a strategic merge patch treats differently."""
     leaves = st.sampled_from([TEXT, Schema(), MAP, ATOMIC, WORD_SET])
     fields = st.recursive(leaves, lambda inner: _nested(inner, retain_keys), max_leaves=6)
     return st.dictionaries(st.sampled_from(NAMES), fields, min_size=1, max_size=4).map(object_of)
 
 
-def object_of(properties: dict[str, Schema], **more: Any) -> Schema:
-    return Schema(type="object", name="example.Thing", properties=properties, **more)
+def object_of(properties: dict[str, Schema], **options: Any) -> Schema:
+    return Schema(type="object", name="example.Thing", properties=properties, **options)
 
 
 def _nested(inner: st.SearchStrategy[Schema], retain_keys: bool) -> st.SearchStrategy[Schema]:
@@ -43,9 +43,9 @@ def _retaining(properties: dict[str, Schema]) -> Schema:
     return object_of(properties, patch_strategy=("retainKeys",))
 
 
-def _keyed(properties: dict[str, Schema], *more: Any) -> Schema:
+def _keyed(properties: dict[str, Schema], *strategies: Any) -> Schema:
     items = object_of({**properties, "name": TEXT})
-    return Schema(type="array", items=items, patch_key="name", patch_strategy=("merge", *more))
+    return Schema(type="array", items=items, patch_key="name", patch_strategy=("merge", *strategies))
 
 
 def _keyed_retaining(properties: dict[str, Schema]) -> Schema:
@@ -66,7 +66,7 @@ def values(schema: Schema) -> st.SearchStrategy[Any]:
 
 
 def shaped(count: int, **options: bool) -> st.SearchStrategy[tuple[Any, ...]]:
-    """A schema and so many values of it."""
+    """Draw a schema and `count` values of it."""
     return schemas(**options).flatmap(lambda schema: st.tuples(st.just(schema), *[values(schema)] * count))
 
 
@@ -79,7 +79,7 @@ def without_strategies(schema: Schema) -> Schema:
     )
 
 
-DIRECTIVES = st.sampled_from(["$patch", "$retainKeys", *(f"${what}/{name}" for name in NAMES for what in
+DIRECTIVES = st.sampled_from(["$patch", "$retainKeys", *(f"${directive}/{name}" for name in NAMES for directive in
                               ("setElementOrder", "deleteFromPrimitiveList"))])  # fmt: skip
 ANYTHING = st.recursive(
     st.none() | SCALARS | st.sampled_from(["replace", "delete", "merge"]),
@@ -89,4 +89,4 @@ ANYTHING = st.recursive(
     max_leaves=12,
 )
 PATCHES = st.dictionaries(st.sampled_from(NAMES) | DIRECTIVES, ANYTHING, max_size=4)
-"""Objects full of directives, right and wrong."""
+"""Patches with many directives, valid and invalid."""

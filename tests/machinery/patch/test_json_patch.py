@@ -7,34 +7,34 @@ from sampan.machinery.patch.json_patch import MAX_OPERATIONS
 
 DOCUMENT = {"a": {"b": 1, "x/y": "slash", "~": "tilde"}, "list": ["p", "q", "r"], "none": None}
 
-HOLDS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
+APPLIED: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "add a key": ([{"op": "add", "path": "/c", "value": 2}], {"c": 2}),
     "add without a value": ([{"op": "add", "path": "/c"}], {"c": None}),
     "add at the end": ([{"op": "add", "path": "/list/-", "value": "s"}], {"list": ["p", "q", "r", "s"]}),
     "add in the middle": ([{"op": "add", "path": "/list/1", "value": "s"}], {"list": ["p", "s", "q", "r"]}),
     "add before the end": ([{"op": "add", "path": "/list/-2", "value": "s"}], {"list": ["p", "q", "s", "r"]}),
     "add after the end": ([{"op": "add", "path": "/list/-1", "value": "s"}], {"list": ["p", "q", "r", "s"]}),
-    "remove the last": ([{"op": "remove", "path": "/list/-1"}], {"list": ["p", "q"]}),
+    "remove the last item": ([{"op": "remove", "path": "/list/-1"}], {"list": ["p", "q"]}),
     "replace a missing key": ([{"op": "replace", "path": "/c", "value": 2}], {"c": 2}),
     "escapes": (
         [{"op": "replace", "path": "/a/x~1y", "value": 1}, {"op": "remove", "path": "/a/~0"}],
         {"a": {"b": 1, "x/y": 1}},
     ),
-    "no first slash": ([{"op": "add", "path": "ignored/c", "value": 2}], {"c": 2}),
+    "path without a leading slash": ([{"op": "add", "path": "ignored/c", "value": 2}], {"c": 2}),
     "copy a missing key": ([{"op": "copy", "from": "/zz", "path": "/c"}], {"c": None}),
     "move": ([{"op": "move", "from": "/list/0", "path": "/c"}], {"list": ["q", "r"], "c": "p"}),
-    "a copy is apart": (
+    "copy is independent": (
         [{"op": "copy", "from": "/a", "path": "/c"}, {"op": "replace", "path": "/c/b", "value": 2}],
         {"c": {"b": 2, "x/y": "slash", "~": "tilde"}},
     ),
     "test null of a missing key": ([{"op": "test", "path": "/zz", "value": None}], {}),
     "test null of null": ([{"op": "test", "path": "/none", "value": None}], {}),
     "test a list": ([{"op": "test", "path": "/list", "value": ["p", "q", "r"]}], {}),
-    "test all": ([{"op": "test", "path": "", "value": DOCUMENT}], {}),
+    "test the document": ([{"op": "test", "path": "", "value": DOCUMENT}], {}),
 }
 
 
-@pytest.mark.parametrize(("operations", "changed"), HOLDS.values(), ids=HOLDS)
+@pytest.mark.parametrize(("operations", "changed"), APPLIED.values(), ids=APPLIED)
 def test_operations(operations: list[dict[str, Any]], changed: dict[str, Any]) -> None:
     assert p.apply_json_patch(DOCUMENT, operations) == DOCUMENT | changed
 
@@ -43,16 +43,16 @@ def test_the_whole_document_can_be_replaced() -> None:
     assert p.apply_json_patch(DOCUMENT, [{"op": "replace", "path": "", "value": {"c": 1}}]) == {"c": 1}
 
 
-FAILS: dict[str, tuple[dict[str, Any], str]] = {
+REJECTED: dict[str, tuple[dict[str, Any], str]] = {
     "remove a missing key": (
         {"op": "remove", "path": "/zz"},
         "error in remove for path: '/zz': Unable to remove nonexistent key: zz: missing value",
     ),
-    "remove all": (
+    "remove the document": (
         {"op": "remove", "path": ""},
         'remove operation does not apply: doc is missing path: "": missing value',
     ),
-    "add below what is missing": (
+    "add below a missing key": (
         {"op": "add", "path": "/zz/c", "value": 1},
         'add operation does not apply: doc is missing path: "/zz/c": missing value',
     ),
@@ -64,12 +64,12 @@ FAILS: dict[str, tuple[dict[str, Any], str]] = {
         {"op": "add", "path": "/list/4", "value": 1},
         "error in add for path: '/list/4': Unable to access invalid index: 4: invalid index referenced",
     ),
-    "a word for an index": (
+    "index is not a number": (
         {"op": "add", "path": "/list/one", "value": 1},
         "error in add for path: '/list/one': value was not a proper array index: 'one': "
         'strconv.Atoi: parsing "one": invalid syntax',
     ),
-    "a huge index": (
+    "index out of range": (
         {"op": "remove", "path": "/list/99999999999999999999"},
         "error in remove for path: '/list/99999999999999999999': "
         'strconv.Atoi: parsing "99999999999999999999": value out of range',
@@ -78,7 +78,7 @@ FAILS: dict[str, tuple[dict[str, Any], str]] = {
         {"op": "replace", "path": "/list/3", "value": 1},
         "replace operation does not apply: doc is missing key: /list/3: missing value",
     ),
-    "move what is missing": (
+    "move a missing key": (
         {"op": "move", "from": "/zz", "path": "/c"},
         "error in move for path: 'zz': Unable to remove nonexistent key: zz: missing value",
     ),
@@ -90,18 +90,18 @@ FAILS: dict[str, tuple[dict[str, Any], str]] = {
         {"op": "move", "from": "/a", "path": "/a/c"},
         "move operation does not apply: doc is missing destination path: /a/c: missing value",
     ),
-    "a scalar for all": (
+    "replace the document by a scalar": (
         {"op": "replace", "path": "", "value": 1},
         "replace operation value must be object or array: %!w(<nil>)",
     ),
-    "an unknown operation": ({"op": "increase", "path": "/a"}, "Unexpected kind: increase"),
+    "unknown operation": ({"op": "increase", "path": "/a"}, "Unexpected kind: increase"),
     "no operation": ({"path": "/a"}, "Unexpected kind: unknown"),
     "no path": ({"op": "add", "value": 1}, "add operation failed to decode path: missing value"),
 }
 
 
-@pytest.mark.parametrize(("operation", "message"), FAILS.values(), ids=FAILS)
-def test_failures(operation: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("operation", "message"), REJECTED.values(), ids=REJECTED)
+def test_rejected_operations(operation: dict[str, Any], message: str) -> None:
     with pytest.raises(p.RefusedPatch) as failure:
         p.apply_json_patch(DOCUMENT, [operation])
     assert str(failure.value) == message
@@ -109,12 +109,12 @@ def test_failures(operation: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("value", [1.0, True, "1", None, 2], ids=str)
-def test_a_test_that_fails(value: Any) -> None:
+def test_failed_test_operation(value: Any) -> None:
     with pytest.raises(p.TestFailed, match="testing value /a/b failed: test failed"):
         p.apply_json_patch(DOCUMENT, [{"op": "test", "path": "/a/b", "value": value}])
 
 
-def test_too_many_operations() -> None:
+def test_too_many_operations_are_rejected() -> None:
     test = {"op": "test", "path": "/none", "value": None}
     assert p.apply_json_patch(DOCUMENT, [test] * MAX_OPERATIONS) == DOCUMENT
     with pytest.raises(p.TooManyOperations) as failure:
@@ -125,14 +125,14 @@ def test_too_many_operations() -> None:
 
 
 def test_copies_cannot_grow_without_bound() -> None:
-    """Each of these doubles a part of the document; the copies are counted before they are made."""
+    """Each operation doubles a part of the document; the size of a copy is counted before it is made."""
     grow = [{"op": "copy", "from": "/a", "path": f"/a/copy{i}"} for i in range(40)]
     with pytest.raises(p.RefusedPatch, match="the accumulated size increase of copy is"):
         p.apply_json_patch(DOCUMENT, grow)
 
 
-def test_many_changes_of_a_long_list_are_quick() -> None:
-    """A list is copied once for all operations, not once for each."""
+def test_many_operations_on_a_long_list_take_linear_time() -> None:
+    """The list is copied once for all operations, not once for each."""
     operations = [{"op": "replace", "path": f"/{i}", "value": i} for i in range(MAX_OPERATIONS)]
     original = [0] * MAX_OPERATIONS
     assert p.apply_json_patch(original, operations) == list(range(MAX_OPERATIONS))
@@ -148,7 +148,7 @@ def test_many_changes_of_a_long_list_are_quick() -> None:
         ([{"op": 1}], "json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string"),
     ],
 )
-def test_malformed(patch: Any, message: str) -> None:
+def test_malformed_patches_are_rejected(patch: Any, message: str) -> None:
     with pytest.raises(p.MalformedPatch) as failure:
         p.check_json_patch(patch)
     error = failure.value.as_api_error()
@@ -159,6 +159,6 @@ def test_null_is_an_empty_patch() -> None:
     assert p.check_json_patch(None) == []
 
 
-def test_unknown_parts_are_named() -> None:
+def test_unknown_fields_of_operations_are_named() -> None:
     operations = [{"op": "test", "path": ""}, {"op": "add", "colour": "red"}]
     assert p.unknown_parts(operations) == ['json patch unknown field "[1].colour"']

@@ -1,4 +1,4 @@
-"""What must hold for all patches of Schema trees."""
+"""Properties of all patches of schema trees."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,12 +26,12 @@ def test_a_diff_applied_gives_the_target(drawn: tuple[Schema, Object, Object]) -
 
 
 @given(st.lists(ANYTHING), st.lists(ANYTHING))
-def test_a_json_diff_of_anything(original: list[Any], target: list[Any]) -> None:
+def test_json_diff_of_arbitrary_lists_gives_the_target(original: list[Any], target: list[Any]) -> None:
     assert same(p.apply_json_patch(original, p.json_diff(original, target)), target)
 
 
 @given(shaped(1))
-def test_an_object_does_not_differ_from_itself(drawn: tuple[Schema, Object]) -> None:
+def test_diff_of_an_object_with_itself_is_empty(drawn: tuple[Schema, Object]) -> None:
     schema, value = drawn
     assert p.strategic_diff(value, value, schema) == {}
     assert p.three_way_strategic_diff(value, value, value, schema) == {}
@@ -59,7 +59,7 @@ def test_a_strategic_patch_without_strategies_is_a_merge_patch(drawn: tuple[Sche
 
 @settings(max_examples=300)
 @given(shaped(1), PATCHES)
-def test_no_patch_changes_its_arguments_or_breaks(drawn: tuple[Schema, Object], patch: Object) -> None:
+def test_patches_keep_their_arguments_and_raise_only_patch_errors(drawn: tuple[Schema, Object], patch: Object) -> None:
     schema, value = drawn
     before, patch_before = copy_value(value), copy_value(patch)
     for attempt in (
@@ -87,7 +87,7 @@ OPERATIONS = st.fixed_dictionaries(
 
 @settings(max_examples=300)
 @given(ANYTHING.filter(lambda value: isinstance(value, dict | list)), st.lists(OPERATIONS, max_size=5))
-def test_no_json_patch_changes_its_arguments_or_breaks(document: Any, operations: list[Any]) -> None:
+def test_json_patches_keep_their_arguments_and_raise_only_patch_errors(document: Any, operations: list[Any]) -> None:
     before, operations_before = copy_value(document), copy_value(operations)
     with suppress(p.PatchError):
         p.apply_json_patch(document, p.check_json_patch(operations))
@@ -98,7 +98,9 @@ def test_no_json_patch_changes_its_arguments_or_breaks(document: Any, operations
 @pytest.mark.parametrize("is_strategic", [True, False], ids=["strategic", "merge"])
 @settings(max_examples=200)
 @given(shaped(3, retain_keys=False))
-def test_three_ways_keep_what_others_own(is_strategic: bool, drawn: tuple[Schema, Object, Object, Object]) -> None:
+def test_three_way_diff_keeps_other_fields_of_the_current_object(
+    is_strategic: bool, drawn: tuple[Schema, Object, Object, Object]
+) -> None:
     schema, original, modified, current = drawn
     if is_strategic:
         patch = p.three_way_strategic_diff(original, modified, current, schema)
@@ -109,7 +111,7 @@ def test_three_ways_keep_what_others_own(is_strategic: bool, drawn: tuple[Schema
     kept = set(nodes(modified, schema))
     dropped = set(nodes(original, schema)) - kept
     recreated = kept - set(nodes(current, schema))
-    assume(not any(is_below(path, recreated) for path in dropped))  # kubectl too leaves deletions in items it creates
+    assume(not any(is_below(path, recreated) for path in dropped))  # like kubectl, which leaves deletions in new items
     expected = {path: leaf for path, leaf in leaves(current, schema).items() if not is_below(path, dropped)}
     assert leaves(decoded(result), schema) == expected | leaves(modified, schema)
 
@@ -118,7 +120,7 @@ Path = tuple[Any, ...]
 
 
 def children(value: Any, schema: Schema) -> list[tuple[Any, Any, Schema]] | None:
-    """What a value is made of when patched; None if it is replaced as a whole."""
+    """Return the parts of a value that are patched separately, or None if it is replaced as a whole."""
     if isinstance(value, dict) and "replace" not in schema.patch_strategy:
         return [(key, part, schema.child(key) or Schema()) for key, part in value.items()]
     if isinstance(value, list) and "merge" in schema.patch_strategy and schema.items:
@@ -158,7 +160,7 @@ def test_a_second_apply_changes_nothing(drawn: tuple[Schema, Object, Object, Obj
 
 
 def decoded(value: Any) -> Any:
-    """Without nulls and unknown fields: directives inside of new items are left in place, and lost in decoding."""
+    """Return the value without nulls and unknown fields: directives inside new items stay, and are lost in decoding."""
     if isinstance(value, dict):
         return {key: decoded(part) for key, part in value.items() if part is not None and key[0] != "$"}
     return [decoded(item) for item in value] if isinstance(value, list) else value

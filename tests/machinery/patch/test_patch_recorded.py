@@ -19,7 +19,7 @@ SCHEMAS = {
 }
 KINDS = {"podtemplates": "PodTemplate", "configmaps": "ConfigMap"}
 
-NOT_OURS = {
+REJECTED_FOR_OTHER_REASONS = {
     "a result of the wrong type",
     "a result that is not valid",
     "a result of another kind",
@@ -41,7 +41,7 @@ NOT_OURS = {
     "text that is not JSON",
     "no body",
 }
-"""Steps that the server refuses, but not because of the patch itself."""
+"""Steps that the server rejects, but not because of the patch itself."""
 
 SET_BY_SERVER = {
     "creationTimestamp", "dnsPolicy", "generation", "imagePullPolicy", "namespace", "protocol", "resources",
@@ -58,22 +58,22 @@ def patched(content_type: str, resource: str, state: dict[str, Any], body: Any) 
     return p.apply_strategic_patch(state, p.check_strategic_patch(body), SCHEMAS[resource])
 
 
-def assert_fits(ours: Any, real: Any, where: str = "") -> None:
-    """All that we have is there, and nothing else but what the server puts in itself."""
+def assert_fits(ours: Any, real: Any, path: str = "") -> None:
+    """Assert that the real object has all fields of ours, and otherwise only fields that the server sets."""
     if isinstance(ours, dict):
-        assert isinstance(real, dict), where
+        assert isinstance(real, dict), path
         for key in ours.keys() - real.keys():
-            assert ours[key] in (None, {}, [], "") or key == "x", f"{where}.{key} should not be"
+            assert ours[key] in (None, {}, [], "") or key == "x", f"{path}.{key} should not exist"
         for key in ours.keys() & real.keys():
-            assert_fits(ours[key], real[key], f"{where}.{key}")
-        assert {key for key in real.keys() - ours.keys() if real[key] != {}} <= SET_BY_SERVER, where
+            assert_fits(ours[key], real[key], f"{path}.{key}")
+        assert {key for key in real.keys() - ours.keys() if real[key] != {}} <= SET_BY_SERVER, path
     elif isinstance(ours, list):
-        assert isinstance(real, list), where
-        assert len(ours) == len(real), where
+        assert isinstance(real, list), path
+        assert len(ours) == len(real), path
         for i, (left, right) in enumerate(zip(ours, real, strict=True)):
-            assert_fits(left, right, f"{where}[{i}]")
-    elif where not in (".metadata.generation", ".metadata.resourceVersion"):
-        assert ours == real or (ours is None and real == ""), where
+            assert_fits(left, right, f"{path}[{i}]")
+    elif path not in (".metadata.generation", ".metadata.resourceVersion"):
+        assert ours == real or (ours is None and real == ""), path
 
 
 Steps = list[tuple[dict[str, Any], dict[str, Any] | None]]
@@ -88,7 +88,7 @@ def steps(request: pytest.FixtureRequest, shared_dir: Path) -> Steps:
     return [(step, responses.get(i)) for i, step in enumerate(scenario["steps"])]
 
 
-def test_recorded_patches(steps: Steps) -> None:
+def test_recorded_patches_have_the_recorded_results(steps: Steps) -> None:
     state: dict[str, Any] = {}
     checked = 0
     for step, response in steps:
@@ -117,14 +117,14 @@ def with_body(step: dict[str, Any], resource: str, state: dict[str, Any]) -> Cal
 
 
 def check(step: dict[str, Any], apply: Callable[[], Any], response: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The object after the step, None if it is as before."""
+    """Check a step, and return the object after it, or None if the object is unchanged."""
     if response is None:
         result: dict[str, Any] = apply()
         return result
     if response["status"] == 200:
         assert_fits(apply(), response["body"], "")
         return None if "dryRun" in step["request"] else response["body"]
-    if step["name"] in NOT_OURS:
+    if step["name"] in REJECTED_FOR_OTHER_REASONS:
         apply()
     else:
         with pytest.raises(p.PatchError) as failure:

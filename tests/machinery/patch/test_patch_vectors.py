@@ -1,7 +1,7 @@
-"""Random patches and what the Go libraries of Kubernetes v0.36 make of them (data/vectors.json).
+"""Random patches, compared with the results of the Go libraries of Kubernetes v0.36 (data/vectors.json).
 
-The inputs were made at random from the fields of five kinds, with directives strewn in; a third of the strategic ones
-are patches that a three-way diff made. Cases where the answer of the Go libraries varies from run to run are left out.
+The inputs were generated at random from the fields of five kinds, with directives added; a third of the strategic ones
+are results of a three-way diff. Cases in which the result of the Go libraries varies from run to run are excluded.
 """
 
 import json
@@ -30,7 +30,7 @@ VECTORS = json.loads((Path(__file__).parent / "data" / "vectors.json").read_byte
 
 
 @pytest.mark.parametrize("operation", APPLY)
-def test_vectors(operation: str) -> None:
+def test_same_results_as_the_go_libraries(operation: str) -> None:
     chosen = [vector for vector in VECTORS if vector["op"] == operation]
     assert len(chosen) >= 30
     for vector in chosen:
@@ -49,7 +49,7 @@ def check(vector: dict[str, Any]) -> None:
     else:
         result = APPLY[vector["op"]](*all_arguments)
         assert same(result, vector["result"]), (vector, result)
-    assert same(arguments, vector["args"]), "an argument was changed"
+    assert same(arguments, vector["args"]), "an argument was modified"
 
 
 def schema(kind: str) -> Any:

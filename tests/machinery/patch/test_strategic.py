@@ -1,4 +1,4 @@
-"""Directives, order and faults of strategic patches, on the built-in kinds' own schemas."""
+"""Strategic merge patches with the schemas of built-in kinds: directives, order, diffs and errors."""
 
 from typing import Any
 
@@ -23,9 +23,9 @@ def named(names: str) -> list[dict[str, Any]]:
     return [{"name": name} for name in names]
 
 
-def containers(patch: list[Any], live: str = "abc", **more: Any) -> str:
-    """The names of the containers, in order, after a patch of those in `live`."""
-    changed = p.apply_strategic_patch(spec(containers=named(live)), spec(containers=patch, **more), POD)
+def containers(patch: list[Any], live: str = "abc", **directives: Any) -> str:
+    """Return the names of the containers, in order, after a patch of the containers in `live`."""
+    changed = p.apply_strategic_patch(spec(containers=named(live)), spec(containers=patch, **directives), POD)
     return "".join(item["name"] for item in changed["spec"]["containers"])
 
 
@@ -47,9 +47,9 @@ DELETE_B = {"name": "b", "$patch": "delete"}
         ("d", "abcd", "abcd"),
     ],
 )
-def test_order(patch: str, order: str | None, result: str) -> None:
-    more: dict[str, Any] = {"$setElementOrder/containers": named(order)} if order else {}
-    assert containers(named(patch), **more) == result
+def test_order_of_items(patch: str, order: str | None, result: str) -> None:
+    directives: dict[str, Any] = {"$setElementOrder/containers": named(order)} if order else {}
+    assert containers(named(patch), **directives) == result
 
 
 @pytest.mark.parametrize(
@@ -64,18 +64,18 @@ def test_order(patch: str, order: str | None, result: str) -> None:
     ],
 )
 def test_items_with_directives(patch: list[Any], order: str | None, result: str) -> None:
-    more: dict[str, Any] = {"$setElementOrder/containers": named(order)} if order else {}
-    assert containers(patch, **more) == result
+    directives: dict[str, Any] = {"$setElementOrder/containers": named(order)} if order else {}
+    assert containers(patch, **directives) == result
 
 
-def test_maps() -> None:
+def test_patch_directives_of_maps() -> None:
     live = spec(nodeSelector={"a": "1", "b": "2"})
     replaced = p.apply_strategic_patch(live, spec(nodeSelector={"$patch": "replace", "c": "3"}), POD)
     assert replaced == spec(nodeSelector={"c": "3"})
     assert p.apply_strategic_patch(live, spec(nodeSelector={"$patch": "delete"}), POD) == spec(nodeSelector={})
 
 
-def test_lists_of_words() -> None:
+def test_lists_of_primitives() -> None:
     live = {"metadata": {"finalizers": ["one", "two", "three"]}}
     patch = {"$deleteFromPrimitiveList/finalizers": ["two"], "finalizers": ["four", "one"]}
     changed = p.apply_strategic_patch(live, {"metadata": patch}, POD)
@@ -84,14 +84,14 @@ def test_lists_of_words() -> None:
     assert p.apply_strategic_patch(live, order, POD)["metadata"]["finalizers"] == ["one", "three", "two"]
 
 
-def test_keys_to_keep() -> None:
+def test_retain_keys_directive() -> None:
     live = spec(volumes=[{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}])
     patch = spec(volumes=[{"name": "v", "configMap": {"name": "c"}, "$retainKeys": ["name", "configMap"]}])
     changed = p.apply_strategic_patch(live, patch, POD)
     assert changed == spec(volumes=[{"name": "v", "configMap": {"name": "c"}}, {"name": "w", "emptyDir": {}}])
 
 
-def test_what_the_real_server_does_that_one_would_not_guess() -> None:
+def test_merge_keys_and_replace_strategies_of_built_in_kinds() -> None:
     ports = spec(ports=[{"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}])
     changed = p.apply_strategic_patch(ports, spec(ports=[{"port": 53, "name": "dns"}]), SERVICE)
     assert changed["spec"]["ports"] == [{"port": 53, "protocol": "TCP", "name": "dns"}, {"port": 53, "protocol": "UDP"}]
@@ -151,7 +151,7 @@ def test_what_the_real_server_does_that_one_would_not_guess() -> None:
         ),
     ],
 )
-def test_errors(patch: dict[str, Any], code: int, message: str) -> None:
+def test_invalid_patches_are_rejected(patch: dict[str, Any], code: int, message: str) -> None:
     live = spec(containers=named("a"), nodeSelector={})
     with pytest.raises(p.PatchError) as failure:
         p.apply_strategic_patch(live, patch, POD)
@@ -160,7 +160,7 @@ def test_errors(patch: dict[str, Any], code: int, message: str) -> None:
     assert error.reason == ("BadRequest" if code == 400 else "")
 
 
-def test_lists_of_lists_are_refused() -> None:
+def test_lists_of_lists_are_rejected() -> None:
     schema = Schema(properties={"a": Schema(type="array", patch_strategy=("merge",))})
     with pytest.raises(p.RefusedPatch) as failure:
         p.apply_strategic_patch({"a": [[1]]}, {"a": [[2]]}, schema)
@@ -174,7 +174,7 @@ def test_unchanged_parts_are_shared() -> None:
     assert changed["spec"]["containers"][1] is live["spec"]["containers"][1]
 
 
-def test_two_ways() -> None:
+def test_strategic_diff() -> None:
     original = {"metadata": {"finalizers": ["x", "y"]}, **spec(containers=named("ab"), hostname="h")}
     modified = {"metadata": {"finalizers": ["z", "x"]}, **spec(containers=[{"name": "c"}, {"name": "a", "image": "i"}])}
     assert p.strategic_diff(original, modified, POD) == {
@@ -191,14 +191,14 @@ def test_two_ways() -> None:
     }
 
 
-def test_two_ways_with_keys_to_keep() -> None:
+def test_strategic_diff_with_retain_keys() -> None:
     original = spec(strategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}})
     patch = p.strategic_diff(original, spec(strategy={"type": "Recreate"}), DEPLOYMENT)
     assert patch == spec(strategy={"type": "Recreate", "rollingUpdate": None, "$retainKeys": ["type"]})
 
 
-def test_three_ways() -> None:
-    """One container changed, one removed, one added; another's sidecar, in the middle, stays."""
+def test_three_way_strategic_diff() -> None:
+    """One container is changed, one removed and one added; the sidecar of another writer is kept."""
     original = spec(containers=named("abc"))
     modified = spec(containers=[{"name": "a", "image": "new"}, *named("cd")])
     current = spec(containers=[{"name": "a", "image": "old"}, {"name": "b"}, {"name": "sidecar"}, {"name": "c"}])
@@ -213,8 +213,8 @@ def test_three_ways() -> None:
     assert [item["name"] for item in changed["spec"]["containers"]] == ["a", "sidecar", "c", "d"]
 
 
-def test_long_lists_take_no_longer_than_their_length() -> None:
-    """Twenty thousand deletions and additions at once, with and without an order: minutes, were any step quadratic."""
+def test_long_lists_take_linear_time() -> None:
+    """Twenty thousand deletions and additions would take minutes if any step were quadratic."""
     names = [str(i) for i in range(20_000)]
     live = spec(containers=[{"name": name} for name in names])
     patch = [{"name": name, "$patch": "delete"} for name in names] + [{"name": f"new-{name}"} for name in names]
@@ -224,7 +224,7 @@ def test_long_lists_take_no_longer_than_their_length() -> None:
     assert len(p.apply_strategic_patch(live, unordered, POD)["spec"]["containers"]) == 40_000
 
 
-def test_malformed() -> None:
+def test_malformed_patches_are_rejected() -> None:
     assert p.check_strategic_patch(None) == {}
     with pytest.raises(p.MalformedPatch, match="cannot unmarshal array into Go value"):
         p.check_strategic_patch([])

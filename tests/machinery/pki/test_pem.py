@@ -1,4 +1,4 @@
-"""The reader of PEM text against what Go's `encoding/pem` makes of the same text, and against long hostile text."""
+"""The PEM reader, compared with the results of Go's `encoding/pem`, and with long hostile text."""
 
 import base64
 import time
@@ -35,7 +35,7 @@ A = "-----BEGIN A-----\nYQ==\n-----END A-----\n"
         ("-----BEGIN A\nYQ==\n-----END A-----\n", []),
     ],
 )
-def test_blocks_are_those_that_go_finds(text: str, expected: list[tuple[str, bytes]]) -> None:
+def test_blocks_are_the_same_as_with_go(text: str, expected: list[tuple[str, bytes]]) -> None:
     assert [(block.type, block.content) for block in read_blocks(text.encode())] == expected
 
 
@@ -72,7 +72,7 @@ MASTERS, DEV = pem("alice", "system:masters"), pem("alice", "dev")
         b"x" * (257 << 10) + b"\n" + DEV,
     ],
 )
-def test_a_request_that_two_readers_could_read_differently_is_refused(text: bytes) -> None:
+def test_ambiguous_signing_request_is_rejected(text: bytes) -> None:
     with pytest.raises(BadSigningRequest):
         parse_signing_request(text)
 
@@ -103,7 +103,7 @@ def readers() -> dict[str, Callable[[bytes], object]]:
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("read", readers().values(), ids=readers().keys())
-def test_the_time_to_read_hostile_text_grows_with_its_length(read: Callable[[bytes], object], text: bytes) -> None:
+def test_hostile_text_is_read_in_linear_time(read: Callable[[bytes], object], text: bytes) -> None:
     read(text)
     once, four_times = (_cpu_s(read, text * count) for count in (1, 4))
     assert four_times < 12 * once + 0.05
@@ -115,7 +115,7 @@ def _cpu_s(read: Callable[[bytes], object], text: bytes) -> float:
     return time.process_time() - began
 
 
-def test_base64_of_a_block_is_what_was_encoded() -> None:
+def test_base64_content_of_a_block_is_decoded() -> None:
     content = b"\0" * 1000
     text = b"-----BEGIN A-----\n" + base64.encodebytes(content) + b"-----END A-----"
     assert [block.content for block in read_blocks(text)] == [content]

@@ -21,25 +21,25 @@ def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
     assert (path.read_bytes(), mode(path), os.listdir(tmp_path)) == (b"secret", 0o600, ["key"])
 
 
-def test_a_link_that_somebody_put_there_is_replaced_and_not_followed(tmp_path: Path) -> None:
+def test_symbolic_link_at_the_path_is_replaced_and_not_followed(tmp_path: Path) -> None:
     victim, path = tmp_path / "victim", tmp_path / "kubeconfig"
-    victim.write_bytes(b"theirs")
+    victim.write_bytes(b"original")
     victim.chmod(0o644)
     path.symlink_to(victim)
     (tmp_path / f".kubeconfig.{os.getpid()}").symlink_to(victim)
     write_private(path, b"secret")
-    assert (victim.read_bytes(), mode(victim)) == (b"theirs", 0o644)
+    assert (victim.read_bytes(), mode(victim)) == (b"original", 0o644)
     assert (path.is_symlink(), path.read_bytes(), mode(path)) == (False, b"secret", 0o600)
 
 
-def test_a_scratch_file_that_somebody_else_owns_is_not_used(tmp_path: Path) -> None:
-    """Its name used to be known before: whoever made it first could read what was written to it."""
+def test_existing_temporary_file_is_not_used(tmp_path: Path) -> None:
+    """Its name used to be predictable: whoever created the file first could read the content."""
     scratch = tmp_path / f".kubeconfig.{os.getpid()}"
     scratch.write_bytes(b"")
     scratch.chmod(0o666)
-    with scratch.open("rb") as theirs:
+    with scratch.open("rb") as other_reader:
         write_private(tmp_path / "kubeconfig", b"secret")
-        assert theirs.read() == b""
+        assert other_reader.read() == b""
     assert mode(tmp_path / "kubeconfig") == 0o600
 
 
@@ -54,7 +54,7 @@ def test_the_same_content_is_not_written_again(tmp_path: Path) -> None:
     assert mode(path) == 0o600
 
 
-def test_nothing_is_left_of_a_write_that_fails(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "key").mkdir()
     with pytest.raises(OSError, match="directory"):
         write_private(tmp_path / "key", b"secret")

@@ -9,7 +9,7 @@ from sampan.machinery.pki.server_tls import ServerTlsSettings, UnknownTlsName
 
 GCM, CHACHA = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
 OPENSSL_GCM, OPENSSL_CHACHA = "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305"
-OF_TLS_13 = "TLS_AES_128_GCM_SHA256"
+TLS_13_SUITE = "TLS_AES_128_GCM_SHA256"
 
 
 def negotiated(settings: ServerTlsSettings, *, ciphers: str | None = None, version: ssl.TLSVersion) -> tuple[str, str]:
@@ -34,7 +34,7 @@ def negotiated(settings: ServerTlsSettings, *, ciphers: str | None = None, versi
     return suite[0], suite[1]
 
 
-def test_only_the_suites_in_the_list_are_accepted() -> None:
+def test_only_configured_cipher_suites_are_accepted() -> None:
     settings = ServerTlsSettings.parse(cipher_suites=[CHACHA])
     tls_12 = ssl.TLSVersion.TLSv1_2
     assert negotiated(settings, version=tls_12)[0] == OPENSSL_CHACHA
@@ -44,14 +44,14 @@ def test_only_the_suites_in_the_list_are_accepted() -> None:
 
 
 def test_suites_of_tls_13_are_always_offered() -> None:
-    settings = ServerTlsSettings.parse(cipher_suites=[GCM, OF_TLS_13])
+    settings = ServerTlsSettings.parse(cipher_suites=[GCM, TLS_13_SUITE])
     assert negotiated(settings, version=ssl.TLSVersion.TLSv1_3)[1] == "TLSv1.3"
     assert negotiated(settings, version=ssl.TLSVersion.TLSv1_2)[0] == OPENSSL_GCM
 
 
 @pytest.mark.parametrize(
     "settings",
-    [ServerTlsSettings.parse(min_version="VersionTLS13"), ServerTlsSettings.parse(cipher_suites=[OF_TLS_13])],
+    [ServerTlsSettings.parse(min_version="VersionTLS13"), ServerTlsSettings.parse(cipher_suites=[TLS_13_SUITE])],
     ids=["minimum version", "only suites of TLS 1.3"],
 )
 def test_tls_12_is_rejected(settings: ServerTlsSettings) -> None:
@@ -59,7 +59,7 @@ def test_tls_12_is_rejected(settings: ServerTlsSettings) -> None:
         negotiated(settings, version=ssl.TLSVersion.TLSv1_2)
 
 
-def test_names_that_do_not_exist() -> None:
+def test_unknown_tls_versions_and_cipher_suites_are_rejected() -> None:
     with pytest.raises(UnknownTlsName, match="'VersionTLS10'; supported: VersionTLS12, VersionTLS13"):
         ServerTlsSettings.parse(min_version="VersionTLS10")
     with pytest.raises(UnknownTlsName, match="cipher suite TLS_RSA_WITH_RC4_128_SHA does not exist"):

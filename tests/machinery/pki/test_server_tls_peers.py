@@ -1,4 +1,4 @@
-"""Whom certificates name: the kubelet and the API server must agree."""
+"""The users that certificates name: the kubelet and the API server must agree."""
 
 from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca, subject_common_name
 from sampan.machinery.pki.server_tls import PeerCertificate, read_peer
@@ -10,7 +10,7 @@ SUBJECT = (
 )
 
 
-def test_of_two_common_names_the_last_one_counts_everywhere() -> None:
+def test_last_of_two_common_names_is_used() -> None:
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
@@ -20,7 +20,7 @@ def test_of_two_common_names_the_last_one_counts_everywhere() -> None:
     assert subject_common_name(names) == "last"
 
 
-def test_a_certificate_without_a_subject_names_nobody() -> None:
+def test_certificate_without_a_subject_has_an_empty_common_name() -> None:
     assert read_peer({"subject": ()}) == PeerCertificate("", (), float("inf"))
 
 

@@ -1,4 +1,4 @@
-"""Parts of steps: how they are collected across calls, their text, and their bound."""
+"""Parts of steps: collection across calls, text form, and limit."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import pytest
 from sampan.machinery.telemetry.flight_recorder import StepParts, collect_parts, current_parts, parse_parts, step_part
 
 
-async def test_code_below_a_step_adds_its_parts() -> None:
+async def test_parts_are_collected_across_calls() -> None:
     async def deep() -> None:
         with step_part("network"):
             await asyncio.sleep(0)
@@ -18,10 +18,10 @@ async def test_code_below_a_step_adds_its_parts() -> None:
             raise RuntimeError
     assert [name for name, _, _ in parse_parts(str(parts))] == ["network", "broken"]
     assert current_parts() is None
-    await deep()  # nobody collects its part
+    await deep()  # no collection is active
 
 
-async def test_other_tasks_have_other_steps() -> None:
+async def test_tasks_collect_their_parts_separately() -> None:
     with collect_parts() as parts:
         await asyncio.create_task(_collect_elsewhere())
     assert str(parts) == ""
@@ -32,7 +32,7 @@ async def _collect_elsewhere() -> None:
         pass
 
 
-def test_text_and_times() -> None:
+def test_text_of_parts_is_parsed_back() -> None:
     parts = StepParts()
     began = parts._began
     parts.add("webhook a.example.com", began + 0.001, began + 0.003)

@@ -1,4 +1,4 @@
-"""The watchdog reports what held the event loop, and tells computing from waiting."""
+"""The watchdog reports what blocked the event loop, and distinguishes CPU use from waiting."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ INTERVAL_S = 0.01
 
 
 def compute(seconds: float) -> None:
-    """Use the processor for so long."""
+    """Use CPU time for this many seconds."""
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         pass
@@ -72,7 +72,7 @@ def test_a_stall_is_reported_with_its_stack_and_request(caplog: pytest.LogCaptur
     assert watchdog.longest_s >= STALL_S
 
 
-def test_waiting_is_not_taken_for_computing(caplog: pytest.LogCaptureFixture) -> None:
+def test_blocking_wait_is_not_reported_as_cpu_stall(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         watchdog, text = watched(stall="wait")
     assert any(stall.wall_s >= STALL_S for stall in watchdog.stalls)
@@ -81,7 +81,7 @@ def test_waiting_is_not_taken_for_computing(caplog: pytest.LogCaptureFixture) ->
     assert 'sampan_loop_stalls_total{cause="cpu"} 0' in text
 
 
-def test_the_thread_ends_with_the_block() -> None:
+def test_watchdog_thread_ends_with_its_block() -> None:
     others = set(threading.enumerate())
     watched(stall="")
     for thread in set(threading.enumerate()) - others:

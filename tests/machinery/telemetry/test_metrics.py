@@ -1,4 +1,4 @@
-"""Counters, gauges, histograms and their text."""
+"""Counters, gauges, histograms and their text format."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ def test_counters_and_gauges() -> None:
     )
 
 
-def test_histograms_add_up() -> None:
+def test_histogram_buckets_are_cumulative() -> None:
     metrics = Metrics()
     seconds = metrics.histogram("seconds", "How long.", ("verb",), (0.1, 1)).labels("GET")
     for value in (0.05, 0.1, 0.5, 7):
@@ -37,7 +37,7 @@ def test_histograms_add_up() -> None:
     ]
 
 
-def test_functions_are_asked_when_the_text_is_written() -> None:
+def test_functions_are_called_when_the_text_is_rendered() -> None:
     metrics = Metrics()
     values = {"b": 2.0, "a": 1.0}
     metrics.function("size", "How large.", lambda: [((name,), value) for name, value in values.items()], ("name",))
@@ -65,7 +65,7 @@ def test_names_and_labels_are_checked() -> None:
     assert metrics.text() == ""
 
 
-def test_the_process() -> None:
+def test_process_metrics() -> None:
     metrics = Metrics()
     export_process(metrics)
     values = dict(line.rsplit(" ", 1) for line in metrics.text().splitlines() if not line.startswith("#"))
@@ -74,7 +74,7 @@ def test_the_process() -> None:
     assert float(values["process_open_fds"]) > 0
 
 
-def test_a_loop_that_is_held_up_is_noticed() -> None:
+def test_event_loop_lag_is_measured() -> None:
     async def check() -> LoopLag:
         beat = asyncio.Event()
         lag = LoopLag(metrics=metrics, interval_s=0.001, on_beat=beat.set)
@@ -95,6 +95,6 @@ def test_a_loop_that_is_held_up_is_noticed() -> None:
     assert 'sampan_loop_lag_seconds_bucket{le="0.025"} 0' in metrics.text()
 
 
-def test_the_names_of_objects_are_bounded_as_label_values() -> None:
+def test_number_of_label_values_is_limited() -> None:
     names = LabelNames(most=2)
     assert [names.label(name) for name in ("a", "b", "c", "a", "d")] == ["a", "b", OTHER, "a", OTHER]

@@ -1,4 +1,4 @@
-"""Builders of Services and EndpointSlices, and questions to a responder."""
+"""Builders of Services, EndpointSlices and record tables, and queries to a responder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def service(
     external_name: str = "",
     publishes_not_ready: bool = False,
 ) -> Service:
-    """A service with cluster IPs; "None" makes it headless."""
+    """Build a service with cluster IPs; "None" makes it headless."""
     return Service(
         metadata=ObjectMeta(name=name, namespace=namespace),
         spec=ServiceSpec(
@@ -68,7 +68,7 @@ def record_table(
     services: Mapping[str, tuple[Service, Sequence[EndpointSlice]]] | Iterable[tuple[Service, Sequence[EndpointSlice]]],
     namespaces: Iterable[str] = ("default", "kube-system"),
 ) -> RecordTable:
-    """A table built from scratch."""
+    """Build a table from scratch."""
     table = RecordTable(zone=ZoneConfig(), serial=1)
     for namespace in namespaces:
         table.add_namespace(namespace)
@@ -94,7 +94,7 @@ def transport(protocol: str = "udp") -> DnsTransport:
 def ask(
     responder: Responder, name: str, type: str = "A", *, protocol: str = "udp", **options: object
 ) -> dns.message.Message:
-    """The response to a question, which must not be forwarded."""
+    """Return the response to a query, which must not be forwarded."""
     query = dns.message.make_query(name, type, **options)
     result = responder.respond(query.to_wire(), transport(protocol))
     assert result is not None
@@ -105,7 +105,7 @@ def ask(
 
 
 def answer_texts(message: dns.message.Message) -> list[str]:
-    """The records of the answer section as text, sorted, or the rcode."""
+    """Return the sorted records of the answer section as text, or the rcode of an error."""
     if message.rcode() != dns.rcode.NOERROR:
         return [dns.rcode.to_text(message.rcode())]
     return sorted(f"{item.rdtype.name} {rdata.to_text()}" for item in message.answer for rdata in item)

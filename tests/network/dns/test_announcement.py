@@ -49,13 +49,13 @@ def test_an_announced_server_has_the_addresses_of_its_node() -> None:
 
 
 @pytest.mark.parametrize("address", ["no address", "fe80::1%x", ""])
-def test_a_node_with_an_address_that_is_none_announces_nothing(address: str) -> None:
+def test_node_with_invalid_address_announces_no_slices(address: str) -> None:
     announced = node(**{DNS_PORT: "10053", METRICS_PORT: "9153"})
     announced.status.addresses[0].address = address
     assert announced_slices(announced) == []
 
 
-def test_a_node_whose_announcement_is_refused_does_not_stop_the_others() -> None:
+def test_rejected_slice_of_a_node_does_not_affect_other_nodes() -> None:
     async def main() -> None:
         async with asyncio.timeout(60), serving() as api:
             client = api.client()
@@ -75,7 +75,7 @@ def test_a_node_whose_announcement_is_refused_does_not_stop_the_others() -> None
     asyncio.run(main())
 
 
-def test_slices_follow_announcements() -> None:
+def test_endpoint_slices_follow_dns_announcements() -> None:
     async def main() -> None:
         async with asyncio.timeout(60), serving() as api:
             client = api.client()
@@ -89,10 +89,10 @@ def test_slices_follow_announcements() -> None:
                 def names() -> list[str]:
                     return [item.metadata.name for item in slices.lister]
 
-                parts = {"client": client, "informers": informers, "clock": api.clock}
-                published = group.create_task(AnnouncedServers(**parts).run())  # type: ignore[arg-type]
+                settings = {"client": client, "informers": informers, "clock": api.clock}
+                published = group.create_task(AnnouncedServers(**settings).run())  # type: ignore[arg-type]
                 server = published_dns(node="b", addresses=["192.0.2.7"], dns_port=10053, metrics_port=9153)
-                announcement = group.create_task(DnsAnnouncement(server=server, **parts).run())  # type: ignore[arg-type]
+                announcement = group.create_task(DnsAnnouncement(server=server, **settings).run())  # type: ignore[arg-type]
                 await eventually(lambda: names() == ["kube-dns-b"])
                 await client.of(EndpointSlice).delete("kube-dns-b", "kube-system")
                 await eventually(lambda: names() == ["kube-dns-b"])

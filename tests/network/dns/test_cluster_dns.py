@@ -1,4 +1,4 @@
-"""Who may query the DNS server of a node."""
+"""Which clients may query the DNS server of a node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NODE = Node(
         ("10.9.1.1", True),
     ],
 )
-def test_nodes_pods_and_configured_clients_are_known(address: str, is_known: bool) -> None:
+def test_only_nodes_pods_and_configured_clients_are_admitted(address: str, is_known: bool) -> None:
     clients = KnownClients(
         addresses=["192.0.2.1"], client_cidrs=["10.9.0.0/16"], nodes=lambda: [NODE], monotonic=lambda: 0.0
     )
@@ -36,8 +36,8 @@ def test_nodes_pods_and_configured_clients_are_known(address: str, is_known: boo
         assert clients.admits(address) is is_known
 
 
-def test_send_packets_from_many_addresses_outside_of_the_cluster() -> None:
-    """Each packet used to be compared with all nodes: a flood held the event loop for seconds."""
+def test_flood_from_unknown_addresses_reads_the_nodes_once() -> None:
+    """The nodes are read at most once per second, so that a flood of packets does not block the event loop."""
     reads: list[None] = []
     now = 0.0
 

@@ -25,8 +25,8 @@ from tests.network.dns.objects import answer_texts
 from tests.network.dns.upstream import FakeUpstream, denial, reply
 
 
-class FixedClock(RealClock):
-    """A clock whose monotonic time the test moves."""
+class ShiftedClock(RealClock):
+    """A real clock whose monotonic time a test moves forward."""
 
     moved_s = 0.0
 
@@ -35,9 +35,9 @@ class FixedClock(RealClock):
 
 
 @asynccontextmanager
-async def running(*servers: UpstreamAddress, **settings: Any) -> AsyncIterator[tuple[Forwarder, FixedClock]]:
+async def running(*servers: UpstreamAddress, **settings: Any) -> AsyncIterator[tuple[Forwarder, ShiftedClock]]:
     stubs = settings.pop("stub_domains", {})
-    clock = FixedClock()
+    clock = ShiftedClock()
     upstreams = UpstreamConfig(servers=servers, stub_domains=stubs, resolv_conf=Path("/dev/null"))
     forwarder = Forwarder(config=ForwarderConfig(upstreams=upstreams, **settings), clock=clock)
     async with asyncio.TaskGroup() as group:
@@ -61,11 +61,11 @@ async def resolve(forwarder: Forwarder, name: str, type: str = "A", **options: A
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def whole() -> None:
+    async def run_with_timeout() -> None:
         async with asyncio.timeout(30):
             await main()
 
-    asyncio.run(whole())
+    asyncio.run(run_with_timeout())
 
 
 def test_responses_are_cached_and_their_ttls_count_down() -> None:
@@ -92,7 +92,7 @@ def test_responses_are_cached_and_their_ttls_count_down() -> None:
     run(main)
 
 
-def test_denials_are_cached_for_a_short_time() -> None:
+def test_nxdomain_responses_are_cached_for_a_short_time() -> None:
     async def main() -> None:
         async with (
             FakeUpstream(lambda query, _: denial(query)) as upstream,
@@ -125,7 +125,7 @@ def test_truncated_responses_are_fetched_over_tcp() -> None:
     run(main)
 
 
-def test_next_resolver_takes_over_and_the_failed_one_is_tried_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_resolver_is_used_on_failure_and_silent_resolver_is_tried_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarder_module, "_ATTEMPT_S", 0.2)
 
     def fail(query: dns.message.Message, _: str) -> dns.message.Message:
@@ -149,11 +149,11 @@ def test_next_resolver_takes_over_and_the_failed_one_is_tried_last(monkeypatch: 
     run(main)
 
 
-def test_unreachable_resolver_fails_at_once() -> None:
+def test_unreachable_resolver_leads_to_servfail() -> None:
     async def main() -> None:
-        async with FakeUpstream(lambda query, _: None) as gone:
+        async with FakeUpstream(lambda query, _: None) as closed:
             pass
-        async with running(gone.address) as (forwarder, _):
+        async with running(closed.address) as (forwarder, _):
             assert answer_texts(await resolve(forwarder, "one.example")) == ["SERVFAIL"]
 
     run(main)
@@ -168,7 +168,7 @@ def test_without_resolver_queries_are_refused(tmp_path: Path) -> None:
     run(main)
 
 
-def test_same_question_is_sent_once() -> None:
+def test_concurrent_equal_queries_are_sent_upstream_once() -> None:
     async def main() -> None:
         async with (
             FakeUpstream(lambda query, _: reply(query, "A 192.0.2.1", ttl_s=0)) as upstream,
@@ -199,7 +199,7 @@ def test_source_ports_and_ids_differ() -> None:
     run(main)
 
 
-def test_responses_to_other_questions_are_ignored() -> None:
+def test_forged_responses_are_ignored() -> None:
     async def main() -> None:
         async with FakeUpstream(lambda query, _: None) as upstream, running(upstream.address) as (forwarder, _):
 
@@ -218,7 +218,7 @@ def test_responses_to_other_questions_are_ignored() -> None:
     run(main)
 
 
-def test_resolver_without_edns_is_asked_again_without() -> None:
+def test_query_is_repeated_without_edns_after_formerr() -> None:
     def handle(query: dns.message.Message, _: str) -> dns.message.Message:
         if query.edns >= 0:
             message = dns.message.make_response(query)
@@ -247,7 +247,7 @@ def test_malformed_responses_lead_to_servfail() -> None:
     run(main)
 
 
-def test_opt_in_the_middle_is_removed() -> None:
+def test_opt_record_between_other_records_is_removed() -> None:
     def handle(query: dns.message.Message, _: str) -> bytes:
         wire = query.to_wire()
         question, opt = wire[12:-11], wire[-11:]
@@ -264,7 +264,7 @@ def test_opt_in_the_middle_is_removed() -> None:
     run(main)
 
 
-def test_too_many_questions_under_way_are_refused() -> None:
+def test_queries_beyond_max_in_flight_are_refused() -> None:
     async def main() -> None:
         async with (
             FakeUpstream(lambda query, _: None) as upstream,
@@ -297,7 +297,7 @@ def test_stub_domains_have_their_own_resolvers() -> None:
     run(main)
 
 
-def test_aliases_of_the_cluster_are_followed_outside() -> None:
+def test_external_names_are_resolved_upstream() -> None:
     async def main() -> None:
         async with (
             FakeUpstream(lambda query, _: reply(query, "A 192.0.2.1")) as upstream,
@@ -323,11 +323,11 @@ def test_resolver_that_forwards_back_is_not_used() -> None:
         async with FakeUpstream(lambda query, _: None) as upstream:
             holder: list[Forwarder] = []
 
-            def come_back(query: dns.message.Message, _: str) -> dns.message.Message:
+            def loop_back(query: dns.message.Message, _: str) -> dns.message.Message:
                 assert holder[0].is_probe(name_bytes(query.question[0].name.to_text()))
                 return reply(query)
 
-            upstream.handler = come_back
+            upstream.handler = loop_back
             async with running(upstream.address) as (forwarder, _):
                 holder.append(forwarder)
                 await eventually(lambda: bool(forwarder.looping))

@@ -23,7 +23,7 @@ NAME, NAMESPACE = "kube-dns", "kube-system"
 
 
 @pytest.mark.parametrize(
-    ("ranges", "expected"),
+    ("service_cidrs", "expected"),
     [
         ("10.96.0.0/16", ["10.96.0.10"]),
         ("10.96.0.0/16,fd00:10::/112", ["10.96.0.10", "fd00:10::a"]),
@@ -31,8 +31,8 @@ NAME, NAMESPACE = "kube-dns", "kube-system"
         ("", []),
     ],
 )
-def test_tenth_address_of_each_range(ranges: str, expected: list[str]) -> None:
-    assert dns_addresses(ranges) == expected
+def test_dns_address_is_the_tenth_of_each_service_cidr(service_cidrs: str, expected: list[str]) -> None:
+    assert dns_addresses(service_cidrs) == expected
 
 
 def node(name: str, status: str = "True") -> Node:
@@ -46,7 +46,7 @@ def server(name: str) -> PublishedServer:
     return published_dns(node=name, addresses=["192.0.2.1", "fd00::1"], dns_port=10053, metrics_port=9153)
 
 
-def test_slices_of_a_server() -> None:
+def test_endpoint_slices_of_a_dns_server() -> None:
     ipv4, ipv6 = server_slices(server("one"), node("one"))
     assert [item.metadata.name for item in (ipv4, ipv6)] == ["kube-dns-one", "kube-dns-one-ipv6"]
     assert [(port.name, port.protocol, port.port) for port in ipv4.ports or ()] == [
@@ -59,8 +59,8 @@ def test_slices_of_a_server() -> None:
     assert endpoint.hints is not None
     assert [hint.name for hint in endpoint.hints.forNodes] == ["one"]
     assert ipv4.metadata.ownerReferences[0].uid == "uid-one"
-    (gone,) = server_slices(server("one"), node("one", "Unknown"))[0].endpoints or []
-    assert gone.conditions.ready is False
+    (not_ready,) = server_slices(server("one"), node("one", "Unknown"))[0].endpoints or []
+    assert not_ready.conditions.ready is False
 
 
 @asynccontextmanager
@@ -71,7 +71,7 @@ async def _cluster() -> AsyncIterator[tuple[Server, Client]]:
         yield api, client
 
 
-def test_service_is_created_adjusted_and_left_alone() -> None:
+def test_kube_dns_service_is_created_and_repaired_but_not_taken_over() -> None:
     async def main() -> None:
         async with _cluster() as (_, client):
             services = client.of(Service)
@@ -95,16 +95,16 @@ def test_service_is_created_adjusted_and_left_alone() -> None:
             assert (await services.get(NAME, NAMESPACE)).spec.clusterIP == "10.96.1.10"
 
             await services.delete(NAME, NAMESPACE)
-            own = dns_service(["10.96.0.10"])
-            own.spec = ServiceSpec(selector={"k8s-app": "kube-dns"}, ports=own.spec.ports[:1])
-            theirs = await services.create(own)
+            foreign = dns_service(["10.96.0.10"])
+            foreign.spec = ServiceSpec(selector={"k8s-app": "kube-dns"}, ports=foreign.spec.ports[:1])
+            foreign = await services.create(foreign)
             await ensure_dns_service(client, ["10.96.0.10"])
-            assert (await services.get(NAME, NAMESPACE)).metadata.resourceVersion == theirs.metadata.resourceVersion
+            assert (await services.get(NAME, NAMESPACE)).metadata.resourceVersion == foreign.metadata.resourceVersion
 
     asyncio.run(main())
 
 
-def test_slices_follow_their_servers_and_nodes() -> None:
+def test_endpoint_slices_follow_dns_servers_and_node_readiness() -> None:
     async def main() -> None:
         async with (
             _cluster() as (api, client),
@@ -125,16 +125,16 @@ def test_slices_follow_their_servers_and_nodes() -> None:
             first, second = publish("one"), publish("two")
             for name in ("one", "two"):
                 await client.of(Node).create(node(name))
-            everything = {f"kube-dns-{name}{end}": True for name in ("one", "two") for end in ("", "-ipv6")}
-            await eventually(_is(readiness, everything))
+            all_ready = {f"kube-dns-{name}{end}": True for name in ("one", "two") for end in ("", "-ipv6")}
+            await eventually(_is(readiness, all_ready))
 
             await client.of(EndpointSlice).delete("kube-dns-one", NAMESPACE)
-            await eventually(_is(readiness, everything))
+            await eventually(_is(readiness, all_ready))
 
-            lost = copy_of(await client.of(Node).get("two"))
-            lost.status.conditions = [NodeCondition(type="Ready", status="Unknown")]
-            await client.of(Node).update_status(lost)
-            await eventually(_is(readiness, {name: "one" in name for name in everything}))
+            unreachable = copy_of(await client.of(Node).get("two"))
+            unreachable.status.conditions = [NodeCondition(type="Ready", status="Unknown")]
+            await client.of(Node).update_status(unreachable)
+            await eventually(_is(readiness, {name: "one" in name for name in all_ready}))
 
             second.cancel()
             await eventually(lambda: readiness() == {"kube-dns-one": True, "kube-dns-one-ipv6": True})

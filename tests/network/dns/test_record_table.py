@@ -1,4 +1,4 @@
-"""The table after any sequence of changes is the table built from the last state."""
+"""After any sequence of changes, the table equals one that is built from the final objects."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ SERVICE = st.one_of(
 )
 SLICE = st.one_of(
     st.builds(
-        lambda name, where, endpoints, ports: endpoint_slice(where, *endpoints, name=name, ports=ports),
+        lambda name, service_name, endpoints, ports: endpoint_slice(service_name, *endpoints, name=name, ports=ports),
         st.sampled_from(["s1", "s2"]),
         SERVICES,
         st.lists(ENDPOINTS, max_size=3),
         PORTS,
     ),
     st.builds(
-        lambda where, endpoints: endpoint_slice(where, *endpoints, name="s6", family="IPv6"),
+        lambda service_name, endpoints: endpoint_slice(service_name, *endpoints, name="s6", family="IPv6"),
         SERVICES,
         st.lists(ENDPOINTS6, max_size=2),
     ),
@@ -66,7 +66,7 @@ CHANGES = st.lists(
 
 
 class Feed:
-    """Informers that the test fills, with a source that follows them."""
+    """Informers that the test fills, with a record source that follows their changes."""
 
     def __init__(self) -> None:
         self.informers = InformerFactory(client=Client(transport=None, clock=RealClock(), component="test"))  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def contents(table: RecordTable) -> tuple[dict[bytes, bytes], dict[bytes, int]]:
     return {key: records.counts + records.body for key, records in table.record_sets.items()}, table.names
 
 
-async def _play(batches: Sequence[Sequence[Any]]) -> None:
+async def _apply_batches(batches: Sequence[Sequence[Any]]) -> None:
     feed = Feed()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(feed.source.run())
@@ -126,8 +126,8 @@ async def _play(batches: Sequence[Sequence[Any]]) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(CHANGES, max_size=4))
-def test_changes_lead_to_the_same_table_as_a_new_start(batches: list[list[Any]]) -> None:
-    asyncio.run(_play(batches))
+def test_incremental_changes_lead_to_the_same_table_as_a_rebuild(batches: list[list[Any]]) -> None:
+    asyncio.run(_apply_batches(batches))
 
 
 def test_a_name_exists_as_soon_as_its_service_does() -> None:
@@ -161,7 +161,7 @@ def test_removing_everything_leaves_only_the_zone() -> None:
     assert contents(table) == contents(record_table([], ()))
 
 
-def test_the_flight_recorder_has_pods_once_their_service_leads_to_them() -> None:
+def test_flight_recorder_traces_pods_that_become_ready_endpoints() -> None:
     def slice_with(*ready: bool) -> EndpointSlice:
         endpoints = [endpoint(f"10.0.0.{number}", None, is_ready) for number, is_ready in enumerate(ready, start=1)]
         for number, entry in enumerate(endpoints, start=1):

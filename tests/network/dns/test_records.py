@@ -25,7 +25,7 @@ DNS_PORTS = (("dns", "UDP", 53), ("dns-tcp", "TCP", 53))
 
 
 @pytest.mark.parametrize("number", [-1, 0, 65536])
-def test_an_endpoint_port_that_does_not_exist_has_no_record(number: int) -> None:
+def test_invalid_endpoint_port_has_no_srv_record(number: int) -> None:
     hostile = endpoint_slice("web", endpoint("10.0.0.1"), ports=[("a", "TCP", number), ("b", "TCP", 80)])
     table = record_table([(service("web", "None"), [hostile])])
     assert answer_texts(ask(responder_of(table), f"web.default.svc.{ZONE}", "A")) == ["A 10.0.0.1"]
@@ -219,7 +219,7 @@ def test_addresses_as_labels() -> None:
     assert reverse_name(bytes([10, 0, 0, 1])) == name_bytes("1.0.0.10.in-addr.arpa")
 
 
-def test_multiply_ports_and_endpoints_of_a_headless_service() -> None:
+def test_srv_records_of_a_large_headless_service_are_bounded() -> None:
     ports = [(f"p{number}", "TCP", number) for number in range(1, 1001)]
     slices = [
         endpoint_slice("web", *(endpoint(f"10.0.{part}.{number}") for number in range(100)), ports=ports)
@@ -236,5 +236,5 @@ def test_multiply_ports_and_endpoints_of_a_headless_service() -> None:
     assert SERVICE_SRV_RECORDS < sum(counts) <= 2 * SERVICE_SRV_RECORDS
 
 
-def test_more_addresses_than_a_message_can_count() -> None:
+def test_record_set_is_limited_to_8192_records() -> None:
     assert RecordSet(answer_records=[bytes(16)] * 70_000).counts[:2] == (8192).to_bytes(2, "big")

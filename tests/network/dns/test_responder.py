@@ -1,4 +1,4 @@
-"""Decisions about queries: short path, EDNS, errors, truncation, hostile messages."""
+"""Responses to queries: short and long path, EDNS, errors, truncation, hostile messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.network.dns.objects import (
 NAME = "Web.Default.svc.Cluster.local."
 
 
-def many(count: int) -> Responder:
+def responder_with_endpoints(count: int) -> Responder:
     endpoints = [endpoint(f"10.0.{number // 250}.{number % 250}") for number in range(count)]
     return responder_of(record_table([(service("web", "None"), [endpoint_slice("web", *endpoints)])]))
 
@@ -64,7 +64,7 @@ def test_edns_options_are_ignored(responder: Responder) -> None:
 
 
 def test_short_and_long_path_agree() -> None:
-    responder = many(3)
+    responder = responder_with_endpoints(3)
     for number in range(6):
         options: dict[str, Any] = (
             {"use_edns": 0, "options": [dns.edns.GenericOption(10, b"12345678")]} if number % 2 else {}
@@ -75,7 +75,7 @@ def test_short_and_long_path_agree() -> None:
 
 def test_first_address_changes_from_response_to_response() -> None:
     for count in (2, 3):
-        responder = many(count)
+        responder = responder_with_endpoints(count)
         first = {ask(responder, NAME).answer[0][0].address for _ in range(count)}
         assert len(first) == count
         with_edns = {ask(responder, NAME, use_edns=0, want_dnssec=True).answer[0][0].address for _ in range(count)}
@@ -87,7 +87,7 @@ def test_first_address_changes_from_response_to_response() -> None:
     [({}, 512), ({"use_edns": 0, "payload": 800}, 800), ({"use_edns": 0, "payload": 4096}, 1232)],
 )
 def test_large_responses_are_truncated_over_udp_and_whole_over_tcp(options: dict[str, Any], limit: int) -> None:
-    responder = many(200)
+    responder = responder_with_endpoints(200)
     query = dns.message.make_query(NAME, "A", **options)
     wire = responder.respond(query.to_wire(), transport())
     assert isinstance(wire, bytes)
@@ -99,12 +99,12 @@ def test_large_responses_are_truncated_over_udp_and_whole_over_tcp(options: dict
 
 
 def test_responses_beyond_the_limit_of_tcp_are_truncated() -> None:
-    message = ask(many(5000), NAME, protocol="tcp")
+    message = ask(responder_with_endpoints(5000), NAME, protocol="tcp")
     assert message.flags & dns.flags.TC
     assert len(message.answer[0]) > 4000
 
 
-def test_names_outside_are_forwarded(responder: Responder) -> None:
+def test_names_outside_the_cluster_domain_are_forwarded(responder: Responder) -> None:
     decision = responder.respond(dns.message.make_query("example.com", "A").to_wire(), transport())
     assert isinstance(decision, Forward)
     assert decision.aliases == ()
@@ -114,7 +114,7 @@ def test_names_outside_are_forwarded(responder: Responder) -> None:
     assert answer_texts(ask(responder, "out.default.svc.cluster.local", "CNAME")) == ["CNAME www.example.com."]
 
 
-def test_nothing_is_denied_before_the_table_is_complete() -> None:
+def test_cluster_names_get_servfail_until_the_table_is_synced() -> None:
     responder = responder_of(record_table([(service("web", "10.96.0.5"), [])]), is_synced=False)
     for name, type in ((NAME, "A"), ("other.default.svc.cluster.local", "A"), ("5.0.96.10.in-addr.arpa", "PTR")):
         assert answer_texts(ask(responder, name, type)) == ["SERVFAIL"]
@@ -128,7 +128,7 @@ def rcode(responder: Responder, message: bytes) -> str:
     return str(dns.rcode.to_text(dns.message.from_wire(result).rcode()))
 
 
-def test_errors(responder: Responder) -> None:
+def test_rcodes_of_invalid_queries(responder: Responder) -> None:
     make = dns.message.make_query
     assert rcode(responder, make(NAME, "A", rdclass="CH").to_wire()) == "REFUSED"
     assert rcode(responder, make(NAME, "AXFR").to_wire()) == "REFUSED"
@@ -145,11 +145,11 @@ def test_errors(responder: Responder) -> None:
 
 
 def test_requests_and_responses_are_counted(responder: Responder) -> None:
-    way = transport()
+    udp = transport()
     for name, type in ((NAME, "A"), (NAME, "AAAA"), ("none.default.svc.cluster.local", "A")):
-        responder.respond(dns.message.make_query(name, type).to_wire(), way)
-    assert way.requests == {b"\0\1": 2, b"\0\x1c": 1}
-    assert way.responses == {0: 2, 3: 1}
+        responder.respond(dns.message.make_query(name, type).to_wire(), udp)
+    assert udp.requests == {b"\0\1": 2, b"\0\x1c": 1}
+    assert udp.responses == {0: 2, 3: 1}
 
 
 VALID = [
@@ -192,8 +192,8 @@ def test_any_message_gets_a_well_formed_response_or_none(message: bytes) -> None
         assert len(message) < 12 or message[2] & 0x80
 
 
-def test_large_odd_messages_are_not_parsed(responder: Responder) -> None:
-    """Compression pointers to pointers in thousands of records must not cost more than a glance."""
+def test_query_with_thousands_of_records_is_rejected_quickly(responder: Responder) -> None:
+    """Thousands of records with compression pointers are rejected before they are parsed."""
     record = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 0, 0)
     message = struct.pack("!HHHHHH", 1, 0, 1, 5000, 0, 0) + b"\x01a\0\0\1\0\1" + record * 5000
     began = process_time()

@@ -82,14 +82,14 @@ async def serving(*upstreams: UpstreamAddress, **settings: Any) -> AsyncIterator
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def whole() -> None:
+    async def run_with_timeout() -> None:
         async with asyncio.timeout(60):
             await main()
 
-    asyncio.run(whole())
+    asyncio.run(run_with_timeout())
 
 
-def test_names_of_the_cluster_and_outside_over_udp_and_tcp() -> None:
+def test_cluster_and_external_names_resolve_over_udp_and_tcp() -> None:
     async def main() -> None:
         async with (
             FakeUpstream(lambda query, _: reply(query, "A 192.0.2.1")) as upstream,
@@ -157,7 +157,7 @@ def test_idle_and_superfluous_connections_are_closed() -> None:
     run(main)
 
 
-def test_one_client_does_not_occupy_all_connections() -> None:
+def test_connections_per_client_are_limited() -> None:
     async def main() -> None:
         async with serving(max_connections=4, max_connections_per_client=2) as served:
             held = [await asyncio.open_connection("127.0.0.1", served.server.port) for _ in range(4)]
@@ -175,7 +175,7 @@ def test_one_client_does_not_occupy_all_connections() -> None:
     run(main)
 
 
-def test_one_client_does_not_occupy_all_forwarded_queries() -> None:
+def test_forwarded_queries_per_client_are_limited() -> None:
     async def main() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
             silent.bind(("127.0.0.1", 0))
@@ -210,7 +210,7 @@ def test_hostile_datagrams_do_not_stop_the_server() -> None:
     run(main)
 
 
-def test_taken_port_is_replaced() -> None:
+def test_server_uses_another_port_if_the_configured_port_is_taken() -> None:
     async def main() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as occupied:
             occupied.bind(("127.0.0.1", 0))
@@ -251,7 +251,7 @@ def test_health_readiness_and_metrics() -> None:
 
 @needs_network
 def test_server_in_a_namespace_forwards_from_the_namespace_of_the_process(tmp_path: Path) -> None:
-    """The server listens inside of the node; the upstream resolver is reachable only from outside of it."""
+    """The server listens inside the namespace of the node, from which the upstream resolver is not reachable."""
     lab = Lab(tmp_path)
 
     async def main() -> None:

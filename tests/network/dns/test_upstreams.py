@@ -39,7 +39,7 @@ def test_bad_addresses_are_rejected(text: str) -> None:
         UpstreamAddress.parse(text)
 
 
-def test_nameservers_of_a_file(tmp_path: Path) -> None:
+def test_nameservers_are_read_from_resolv_conf(tmp_path: Path) -> None:
     file = tmp_path / "resolv.conf"
     file.write_text(
         "# comment\nnameserver 10.0.0.2 # first\nnameserver\nnameserver bad\nsearch x\n"
@@ -59,7 +59,9 @@ def test_nameservers_of_a_file(tmp_path: Path) -> None:
         ("", "nameserver 10.0.0.3", "nowhere (no nameserver in etc)"),
     ],
 )
-def test_choice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, etc: str, real: str | None, expected: str) -> None:
+def test_choice_of_resolv_conf(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, etc: str, real: str | None, expected: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(upstreams, "RESOLV_CONF", Path("etc"))
     monkeypatch.setattr(upstreams, "SYSTEMD_RESOLV_CONF", Path("real"))

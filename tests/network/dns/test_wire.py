@@ -69,7 +69,7 @@ def test_malformed_queries_are_rejected(message: bytes) -> None:
     assert parse_odd_query(message) is None
 
 
-def test_query_with_records_is_left_to_the_library() -> None:
+def test_query_with_records_is_parsed_by_dnspython() -> None:
     message = dns.message.make_query("a.example", "SOA", use_edns=0)
     message.authority.append(dns.rrset.from_text("a.example.", 5, "IN", "A", "10.0.0.1"))
     odd = parse_odd_query(message.to_wire())

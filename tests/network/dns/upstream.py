@@ -1,4 +1,4 @@
-"""An upstream resolver of the test."""
+"""A fake upstream resolver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOA = "ns.example. mail.example. 1 7200 900 1209600 60"
 
 
 def reply(query: dns.message.Message, *records: str, ttl_s: int = 100) -> dns.message.Message:
-    """A response with records such as `A 192.0.2.1` for the name of the question."""
+    """Return a response with records such as `A 192.0.2.1` for the name of the question."""
     message = dns.message.make_response(query, recursion_available=True)
     for record in records:
         type, _, data = record.partition(" ")
@@ -34,7 +34,7 @@ def denial(query: dns.message.Message) -> dns.message.Message:
 
 
 class FakeUpstream(asyncio.DatagramProtocol):
-    """Listens on UDP and TCP on a free port of 127.0.0.1, and responds as the handler says."""
+    """Listens on UDP and TCP on a free port of 127.0.0.1, and sends the responses that the handler returns."""
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler

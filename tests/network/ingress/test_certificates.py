@@ -1,4 +1,4 @@
-"""Secrets that somebody who may create Ingresses chooses: every client makes the server use them."""
+"""TLS secrets are chosen by users who create Ingresses, and are used in every handshake of a client."""
 
 from __future__ import annotations
 
@@ -37,27 +37,29 @@ def certificates_of(certificate: bytes, key: bytes) -> HostCertificates:
     return HostCertificates(secret_of=lambda host: SECRET, read_secret={key_of(secret): secret}.get, now=NOW)
 
 
-def large_key() -> bytes:
-    """A certificate whose key has 8,192 bits; nobody has its private key, which takes minutes to generate."""
+def certificate_with_large_key() -> bytes:
+    """Return a certificate for an 8,192-bit key, without its private key, which would take minutes to generate."""
     return certificate_for(rsa.RSAPublicNumbers(65537, (1 << 8191) | 1).public_key())
 
 
 @pytest.mark.parametrize(
     ("certificate", "key", "message"),
     [
-        pytest.param(large_key(), PAIR.key, "8192 bits", id="a key that takes long to sign with"),
-        pytest.param(large_key() + PAIR.certificate, PAIR.key, "8192 bits", id="such a key before a small one"),
-        pytest.param(PAIR.certificate * 500, PAIR.key, "more than 65536 bytes", id="a chain of hundreds of KB"),
-        pytest.param(PAIR.certificate, PAIR.key * 500, "more than 65536 bytes", id="a key of hundreds of KB"),
-        pytest.param(b"-----BEGIN CERTIFICATE-----\n!\n", PAIR.key, "cannot be read", id="no certificate"),
+        pytest.param(certificate_with_large_key(), PAIR.key, "8192 bits", id="8192-bit key"),
+        pytest.param(
+            certificate_with_large_key() + PAIR.certificate, PAIR.key, "8192 bits", id="8192-bit key before a small key"
+        ),
+        pytest.param(PAIR.certificate * 500, PAIR.key, "more than 65536 bytes", id="large chain"),
+        pytest.param(PAIR.certificate, PAIR.key * 500, "more than 65536 bytes", id="large key"),
+        pytest.param(b"-----BEGIN CERTIFICATE-----\n!\n", PAIR.key, "cannot be read", id="invalid PEM"),
     ],
 )
-def test_make_every_handshake_expensive(certificate: bytes, key: bytes, message: str) -> None:
+def test_expensive_or_invalid_secrets_are_unusable(certificate: bytes, key: bytes, message: str) -> None:
     with pytest.raises(UnusableSecret, match=message):
         certificates_of(certificate, key).context_of(SECRET)
 
 
-def test_a_chain_and_an_rsa_key_are_served() -> None:
+def test_certificate_chain_and_rsa_key_are_accepted() -> None:
     assert certificates_of(PAIR.certificate + CA.certificate, PAIR.key).context_of(SECRET)
     private = rsa.generate_private_key(65537, 2048)
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -37,8 +37,8 @@ ADDRESS = own_addresses()[0]
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-class World:
-    """An Ingress server with a service `web` whose endpoint is a server of the test."""
+class IngressLab:
+    """An Ingress server with an API server, in which tests create services and Ingresses."""
 
     def __init__(self, client: Client, controller: IngressController) -> None:
         self.client, self.controller = client, controller
@@ -72,7 +72,7 @@ class World:
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[World]:
+async def ingress_lab() -> AsyncIterator[IngressLab]:
     async with asyncio.timeout(60), serving() as api:
         client = api.client()
         for name in ("kube-system", "default"):
@@ -90,7 +90,7 @@ async def world() -> AsyncIterator[World]:
                 await eventually(lambda: slices.lister.get(name, SERVICE.namespace) is not None)
                 published = slices.lister.get(name, SERVICE.namespace)
                 assert published is not None
-                result = World(client, controller)
+                result = IngressLab(client, controller)
                 result.http_port, result.https_port = (entry.port or 0 for entry in published.ports or ())
                 try:
                     yield result
@@ -111,15 +111,15 @@ async def backend(handler: Handler) -> AsyncIterator[int]:
         await runner.cleanup()
 
 
-def run(test: Callable[[World], Awaitable[None]]) -> None:
+def run(test: Callable[[IngressLab], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with world() as lab:
+        async with ingress_lab() as lab:
             await test(lab)
 
     asyncio.run(main())
 
 
-async def routed(lab: World, *ports: int) -> None:
+async def routed(lab: IngressLab, *ports: int) -> None:
     await lab.serve("web", *ports)
     item = ingress("web", {"web.example": [("/", "Prefix", "web")]})
     await lab.put(item)
@@ -129,14 +129,14 @@ async def routed(lab: World, *ports: int) -> None:
     await eventually(lambda: len(lab.controller.backends.candidates(route.backend, 9)) == len(ports))
 
 
-def test_headers_and_raw_paths() -> None:
+def test_path_is_forwarded_unchanged_and_forged_headers_are_replaced() -> None:
     requests: list[web.BaseRequest] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         requests.append(request)
         return web.Response(text="ok", status=302, headers={"Location": "http://x/", "X-A": "1", "Connection": "X-A"})
 
-    async def test(lab: World) -> None:
+    async def test(lab: IngressLab) -> None:
         async with backend(handler) as number:
             await routed(lab, number)
             forged = (
@@ -159,8 +159,8 @@ def test_headers_and_raw_paths() -> None:
     run(test)
 
 
-def test_errors() -> None:
-    async def test(lab: World) -> None:
+def test_status_codes_of_rejected_and_failed_requests() -> None:
+    async def test(lab: IngressLab) -> None:
         unused = bound_socket(NetworkNamespace(), ADDRESS, 0)
         number = unused.getsockname()[1]
         unused.close()
@@ -184,14 +184,14 @@ def test_errors() -> None:
     run(test)
 
 
-def test_endpoints_in_turn_and_one_that_refuses() -> None:
+def test_requests_are_balanced_and_refusing_endpoints_are_skipped() -> None:
     def named(name: str) -> Handler:
         async def handler(request: web.BaseRequest) -> web.StreamResponse:
             return web.Response(text=name + (await request.read()).decode())
 
         return handler
 
-    async def test(lab: World) -> None:
+    async def test(lab: IngressLab) -> None:
         unused = bound_socket(NetworkNamespace(), ADDRESS, 0)
         number = unused.getsockname()[1]
         unused.close()
@@ -209,8 +209,7 @@ def test_endpoints_in_turn_and_one_that_refuses() -> None:
 
 
 def test_bodies_are_streamed_in_both_directions() -> None:
-    """The backend sees the first piece of the body before the client sends the second one, and so does the client with
-    the response."""
+    """The first piece of the body reaches the backend, and its response the client, before the second piece is sent."""
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -219,7 +218,7 @@ def test_bodies_are_streamed_in_both_directions() -> None:
             await response.write(piece.upper())
         return response
 
-    async def test(lab: World) -> None:
+    async def test(lab: IngressLab) -> None:
         async with backend(handler) as number:
             await routed(lab, number)
             reader, writer = await asyncio.open_connection(ADDRESS, lab.http_port)
@@ -234,7 +233,7 @@ def test_bodies_are_streamed_in_both_directions() -> None:
     run(test)
 
 
-def test_a_slow_client_stops_the_backend() -> None:
+def test_slow_client_exerts_back_pressure_on_the_backend() -> None:
     sent = 0
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -245,7 +244,7 @@ def test_a_slow_client_stops_the_backend() -> None:
             await response.write(b"x" * 65536)
             sent += 65536
 
-    async def test(lab: World) -> None:
+    async def test(lab: IngressLab) -> None:
         async with backend(handler) as number:
             await routed(lab, number)
             _, writer = await asyncio.open_connection(ADDRESS, lab.http_port, limit=1024)
@@ -264,7 +263,7 @@ def test_a_slow_client_stops_the_backend() -> None:
     run(test)
 
 
-def test_websocket() -> None:
+def test_websocket_connections_are_forwarded() -> None:
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         socket = web.WebSocketResponse(protocols=["chat"])
         await socket.prepare(request)
@@ -272,7 +271,7 @@ def test_websocket() -> None:
             await socket.send_str(message.data.upper())
         return socket
 
-    async def test(lab: World) -> None:
+    async def test(lab: IngressLab) -> None:
         async with backend(handler) as number, aiohttp.ClientSession() as session:
             await routed(lab, number)
             url, headers = f"ws://{ADDRESS}:{lab.http_port}/chat", {"Host": "web.example"}
@@ -296,12 +295,12 @@ def _port_of(address: str) -> int:
     return int(address.rpartition(":")[2], 16)
 
 
-def test_most_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection beyond the limit waits until another one ends."""
-    others = 1  # the listener of the other port waits for a connection too
-    monkeypatch.setattr("sampan.network.ingress.node_server.MOST_CONNECTIONS", 3 + others)
+def test_connections_beyond_the_limit_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection beyond the limit is accepted when another connection is closed."""
+    other_listeners = 1  # the HTTPS listener waits for a connection too
+    monkeypatch.setattr("sampan.network.ingress.node_server.MOST_CONNECTIONS", 3 + other_listeners)
 
-    async def test(lab: World) -> None:
+    async def test(lab: IngressLab) -> None:
         open_connections = [await asyncio.open_connection(ADDRESS, lab.http_port) for _ in range(3)]
         waiting = asyncio.create_task(lab.get())
         await eventually(lambda: pending_connections(lab.http_port))
@@ -318,11 +317,11 @@ def test_most_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     run(test)
 
 
-def test_most_connections_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection beyond the limit of its address is refused, until another one of the address ends."""
+def test_connections_beyond_the_limit_per_client_get_429(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit applies to an address. A connection is accepted when another one of the address is closed."""
     monkeypatch.setattr("sampan.network.ingress.node_server.INGRESS_CLIENT_CONNECTIONS", 2)
 
-    async def test(lab: World) -> None:
+    async def test(lab: IngressLab) -> None:
         connections = [await asyncio.open_connection(ADDRESS, lab.http_port) for _ in range(2)]
         response = await lab.raw(b"")
         assert response.startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
@@ -337,7 +336,7 @@ def test_most_connections_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
     run(test)
 
 
-async def _status_of(lab: World, code: int) -> bool:
+async def _status_of(lab: IngressLab, code: int) -> bool:
     response = await lab.raw(b"GET / HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\n\r\n")
     return response.startswith(b"HTTP/1.1 %d " % code)
 
@@ -345,17 +344,17 @@ async def _status_of(lab: World, code: int) -> bool:
 def test_a_client_that_sends_no_request_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener_module, "_IDLE_S", 0.3)
 
-    async def test(lab: World) -> None:
+    async def test(lab: IngressLab) -> None:
         assert await lab.raw(b"GET / HTTP/1.1\r\nHost: web.exa") == b""
 
     run(test)
 
 
-def test_trickle_the_head_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every byte is in time, but the whole head is not."""
+def test_client_that_trickles_the_request_head_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte arrives within the timeout, but the whole head does not."""
     monkeypatch.setattr(listener_module, "_IDLE_S", 0.3)
 
-    async def test(lab: World) -> None:
+    async def test(lab: IngressLab) -> None:
         reader, writer = await asyncio.open_connection(ADDRESS, lab.http_port)
         ended = asyncio.ensure_future(reader.read())
         while not ended.done():
@@ -393,8 +392,8 @@ SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\
         b"Upgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Key: a\r\nContent-Length: 5",
     ],
 )
-def test_smuggle_a_second_request_to_a_backend(head: bytes) -> None:
-    """The backend sees the requests that the Ingress sees, on connections of which each has a known end."""
+def test_ambiguous_request_does_not_smuggle_a_second_request(head: bytes) -> None:
+    """The backend must see exactly the requests that the Ingress server sees."""
     paths: list[str] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -402,7 +401,7 @@ def test_smuggle_a_second_request_to_a_backend(head: bytes) -> None:
         paths.append(request.path)
         return web.Response(text="ok")
 
-    async def test(lab: World) -> None:
+    async def test(lab: IngressLab) -> None:
         async with backend(handler) as port:
             await routed(lab, port)
             request = b"POST /first HTTP/1.1\r\nHost: web.example\r\n" + head + b"\r\n\r\n"
@@ -419,8 +418,8 @@ def key_pair(name: str) -> KeyPair:
     return issue(make_ca("ca", now=now), SigningRequest(common_name=name, dns_names=[name], is_server=True), now=now)
 
 
-def test_certificates() -> None:
-    async def certificate(lab: World, name: str) -> bytes:
+def test_certificates_follow_tls_secrets() -> None:
+    async def certificate(lab: IngressLab, name: str) -> bytes:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         _, writer = await asyncio.open_connection(ADDRESS, lab.https_port, ssl=context, server_hostname=name)
@@ -432,7 +431,7 @@ def test_certificates() -> None:
     def der(pair: KeyPair) -> bytes:
         return ssl.PEM_cert_to_DER_cert(pair.certificate.decode())
 
-    async def test(lab: World) -> None:
+    async def test(lab: IngressLab) -> None:
         first, second = key_pair("web.example"), key_pair("web.example")
         default = await certificate(lab, "web.example")
         item = ingress("web", {"web.example": [("/", "Prefix", "web")]}, secrets={"*.example": "tls"})
@@ -463,31 +462,31 @@ def test_certificates() -> None:
     run(test)
 
 
-def test_classes_and_status() -> None:
-    async def test(lab: World) -> None:
+def test_only_ingresses_of_own_classes_are_routed_and_get_a_status() -> None:
+    async def test(lab: IngressLab) -> None:
         classes = lab.client.of(IngressClass)
         created = await classes.get("sampan")
         assert created.spec.controller == CONTROLLER
         assert created.metadata.annotations == {"ingressclass.kubernetes.io/is-default-class": "true"}
-        await lab.put(ingress("theirs", {"theirs.example": [("/", "Prefix", "web")]}, class_name="other"))
-        await lab.put(ingress("ours", {"ours.example": [("/", "Prefix", "web")]}))
+        await lab.put(ingress("foreign", {"foreign.example": [("/", "Prefix", "web")]}, class_name="other"))
+        await lab.put(ingress("own", {"own.example": [("/", "Prefix", "web")]}))
         table = lab.controller.table
-        await eventually(lambda: table.route("ours.example", "/") is not None)
-        assert table.route("theirs.example", "/") is None
+        await eventually(lambda: table.route("own.example", "/") is not None)
+        assert table.route("foreign.example", "/") is None
         await classes.create(IngressClass(metadata=ObjectMeta(name="other"), spec=created.spec))
-        await eventually(lambda: table.route("theirs.example", "/") is not None)
+        await eventually(lambda: table.route("foreign.example", "/") is not None)
         await classes.delete("other")
-        await eventually(lambda: table.route("theirs.example", "/") is None)
+        await eventually(lambda: table.route("foreign.example", "/") is None)
 
         status = {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}
         await lab.client.of(Service).patch(SERVICE.name, {"status": status}, SERVICE.namespace, subresource="status")
 
         async def has_address() -> bool:
-            item = await lab.client.of(Ingress).get("ours", "default")
+            item = await lab.client.of(Ingress).get("own", "default")
             return [entry.ip for entry in item.status.loadBalancer.ingress] == ["192.0.2.7"]
 
         await eventually(has_address)
-        theirs = await lab.client.of(Ingress).get("theirs", "default")
-        assert theirs.status.loadBalancer.ingress == []
+        foreign = await lab.client.of(Ingress).get("foreign", "default")
+        assert foreign.status.loadBalancer.ingress == []
 
     run(test)

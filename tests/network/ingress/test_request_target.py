@@ -20,7 +20,7 @@ from sampan.network.ingress.request_target import BadTarget, parse_target
         ("/http://other/", ["h"], "h", "/http://other/", "/http://other/"),
     ],
 )
-def test_targets(target: str, hosts: list[str], host: str, path: str, forwarded: str) -> None:
+def test_host_and_path_are_parsed(target: str, hosts: list[str], host: str, path: str, forwarded: str) -> None:
     parsed = parse_target(target, hosts)
     assert (parsed.host, parsed.path, parsed.path_and_query) == (host, path, forwarded)
 
@@ -46,6 +46,6 @@ def test_targets(target: str, hosts: list[str], host: str, path: str, forwarded:
         ("http://h?x", ["h"]),
     ],
 )
-def test_malformed_requests(target: str, hosts: list[str]) -> None:
+def test_malformed_targets_are_rejected(target: str, hosts: list[str]) -> None:
     with pytest.raises(BadTarget):
         parse_target(target, hosts)

@@ -61,20 +61,20 @@ def test_path_types(kind: str, rule: str, path: str, matches: bool) -> None:
     assert service_of(table, "a.example", path) == ("web" if matches else "")
 
 
-def test_a_hostile_path_stays_with_its_own_rule() -> None:
+def test_path_with_dot_segments_or_escapes_does_not_match_another_rule() -> None:
     table = table_of(ingress("web", {"": [("/public", "Prefix", "public"), ("/admin", "Prefix", "admin")]}))
     for path in ("/public/../admin", "/public/%2e%2e/admin", "/public/..%2fadmin", "/public//admin"):
         assert service_of(table, "", path) == "public"
 
 
-def test_the_longest_path_wins_and_exact_ones_first() -> None:
+def test_exact_path_precedes_longest_prefix() -> None:
     paths = [("/", "Prefix", "root"), ("/a", "Prefix", "a"), ("/a/b", "Prefix", "ab"), ("/a/b", "Exact", "exact")]
     table = table_of(ingress("web", {"": paths}))
     expected = {"/": "root", "/x": "root", "/a/x": "a", "/a/b/": "ab", "/a/b": "exact", "/a/bc": "a"}
     assert {path: service_of(table, "h", path) for path in expected} == expected
 
 
-def test_hosts() -> None:
+def test_exact_host_precedes_wildcard_and_empty_host() -> None:
     table = table_of(
         ingress("exact", {"foo.bar.com": [("/e", "Prefix", "exact")]}),
         ingress("wild", {"*.bar.com": [("/", "Prefix", "wild")]}),
@@ -112,10 +112,12 @@ def test_the_oldest_ingress_wins() -> None:
     assert service_of(table, "h.example", "/") == "new"
 
 
-def test_secrets() -> None:
+def test_tls_secret_of_a_host() -> None:
     web = ingress("web", {"a.example": [("/", "Prefix", "web")]}, secrets={"": "rules", "*.b.example": "wild"})
     table = table_of(web)
-    assert table.secret_of("a.example") == ("default", "rules"), "a TLS entry without hosts has those of the rules"
+    assert table.secret_of("a.example") == ("default", "rules"), (
+        "a TLS entry without hosts applies to the hosts of the rules"
+    )
     assert table.secret_of("x.b.example") == ("default", "wild")
     assert table.secret_of("x.y.b.example") is None
     table.remove(key_of(web))
@@ -145,7 +147,7 @@ CHANGES = st.lists(
 
 
 def oracle(ingresses: Sequence[Ingress], host: str, path: str) -> str:
-    """Look at every rule of every Ingress."""
+    """Return the service for a request, by a search through every rule of every Ingress."""
     ordered = sorted(ingresses, key=lambda item: (item.metadata.creationTimestamp or "", item.metadata.name))
 
     def default_of(name: str) -> str:
@@ -178,7 +180,7 @@ def oracle(ingresses: Sequence[Ingress], host: str, path: str) -> str:
 
 @settings(max_examples=300, deadline=None)
 @given(CHANGES, st.lists(st.tuples(st.sampled_from(["h", *HOSTS]), PATHS), min_size=1, max_size=8))
-def test_against_the_oracle(
+def test_random_ingresses_route_like_the_oracle(
     changes: list[tuple[str, dict[str, list[PathSpec]] | None, int, str]], requests: list[tuple[str, str]]
 ) -> None:
     table, current = RoutingTable(), dict[str, Ingress]()
@@ -194,7 +196,7 @@ def test_against_the_oracle(
             assert service_of(table, host, path) == oracle(list(current.values()), host, path)
 
 
-def test_a_change_builds_only_its_hosts() -> None:
+def test_change_of_an_ingress_rebuilds_only_its_hosts() -> None:
     table = table_of(*(ingress(f"i{n}", {f"h{n}.example": [("/", "Prefix", "web")]}) for n in range(50)))
     routes = dict(table._routes)
     table.put(rules_of(ingress("i7", {"h7.example": [("/x", "Prefix", "web")]})))
@@ -202,13 +204,13 @@ def test_a_change_builds_only_its_hosts() -> None:
     assert changed == ["h7.example"]
 
 
-def test_a_long_path_costs_little() -> None:
+def test_path_of_8000_slashes_does_not_match() -> None:
     rules = rules_of(ingress("web", {"": [("/" + "/".join("abcdefgh"), "Prefix", "web")]}))
     routes = HostRoutes("", [rules])
     assert routes.match("/" * 8000) is None
 
 
-def test_multiply_hosts_and_tls_entries() -> None:
+def test_ingress_with_many_hosts_and_tls_entries_has_bounded_cost() -> None:
     """An Ingress of 700 KB with 16,000 hosts and as many TLS entries without hosts."""
     hostile = ingress("web", {f"h{number}.example": [] for number in range(16_000)})
     hostile.spec.tls = [IngressTLS(secretName=f"s{number}") for number in range(16_000)]

@@ -1,4 +1,4 @@
-"""What tests of load balancers share."""
+"""Fixtures of tests of load balancers."""
 
 from tests.network.pods.conftest import lab
 

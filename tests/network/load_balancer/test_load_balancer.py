@@ -49,7 +49,7 @@ from tests.ports import free_port
 CIDR, CIDR6 = "10.89.0.0/24", "fd00:1::/64"
 
 
-def balanced(
+def load_balanced(
     name: str, *ingress: str, families: Sequence[str] = ("IPv4",), number: int = 80, **spec: object
 ) -> Service:
     return service(name, port(number), type="LoadBalancer", ingress=ingress, ipFamilies=list(families), **spec)  # type: ignore[arg-type]
@@ -67,71 +67,78 @@ def node(name: str, *addresses: str, ready: str = "True") -> Node:
 
 class TestAddresses:
     def test_each_service_has_an_address_of_its_own(self) -> None:
-        first = balanced("a", *own_addresses_for(balanced("a"), [], [CIDR]))
-        second = own_addresses_for(balanced("b"), [first], [CIDR])
-        assert (own_addresses_for(balanced("a"), [], [CIDR]), second) == (["10.89.0.254"], ["10.89.0.253"])
-        assert own_addresses_for(balanced("b", *second), [first], [CIDR]) == second, "it keeps its address"
+        first = load_balanced("a", *own_addresses_for(load_balanced("a"), [], [CIDR]))
+        second = own_addresses_for(load_balanced("b"), [first], [CIDR])
+        assert (own_addresses_for(load_balanced("a"), [], [CIDR]), second) == (["10.89.0.254"], ["10.89.0.253"])
+        assert own_addresses_for(load_balanced("b", *second), [first], [CIDR]) == second, (
+            "the service keeps its address"
+        )
 
-    def test_families(self) -> None:
-        dual = own_addresses_for(balanced("a", families=["IPv6", "IPv4"]), [], [CIDR, CIDR6])
+    def test_addresses_match_the_ip_families_of_the_service(self) -> None:
+        dual = own_addresses_for(load_balanced("a", families=["IPv6", "IPv4"]), [], [CIDR, CIDR6])
         assert dual == ["fd00:1::ffff:ffff:ffff:fffe", "10.89.0.254"]
         with pytest.raises(NoLoadBalancerAddress, match="no addresses of IPv6"):
-            own_addresses_for(balanced("a", families=["IPv6"]), [], [CIDR])
+            own_addresses_for(load_balanced("a", families=["IPv6"]), [], [CIDR])
 
-    def test_a_requested_address(self) -> None:
-        assert own_addresses_for(balanced("a", loadBalancerIP="10.89.0.200"), [], [CIDR]) == ["10.89.0.200"]
+    def test_load_balancer_ip_is_used_if_free_and_in_the_pool(self) -> None:
+        assert own_addresses_for(load_balanced("a", loadBalancerIP="10.89.0.200"), [], [CIDR]) == ["10.89.0.200"]
         with pytest.raises(NoLoadBalancerAddress, match="belongs to another service"):
-            own_addresses_for(balanced("a", loadBalancerIP="10.89.0.200"), [balanced("b", "10.89.0.200")], [CIDR])
+            own_addresses_for(
+                load_balanced("a", loadBalancerIP="10.89.0.200"), [load_balanced("b", "10.89.0.200")], [CIDR]
+            )
         with pytest.raises(NoLoadBalancerAddress, match=r"is not between 10\.89\.0\.128 and 10\.89\.0\.254"):
-            own_addresses_for(balanced("a", loadBalancerIP="10.89.0.2"), [], [CIDR])
+            own_addresses_for(load_balanced("a", loadBalancerIP="10.89.0.2"), [], [CIDR])
 
-    def test_a_full_pool(self) -> None:
+    def test_allocation_fails_if_the_pool_is_full(self) -> None:
         pool = list(pool_of(CIDR))
         assert len(pool) == 127
         assert all(is_in_pool(address, CIDR) for address in pool)
         assert (pool_cidr(CIDR), pool_cidr(CIDR6)) == ("10.89.0.128/25", "fd00:1::ffff:ffff:ffff:f000/116")
-        others = [balanced(f"s{number}", address) for number, address in enumerate(pool)]
+        others = [load_balanced(f"s{number}", address) for number, address in enumerate(pool)]
         with pytest.raises(NoLoadBalancerAddress, match=r"all addresses of 10\.89\.0\.0/24 are in use"):
-            own_addresses_for(balanced("a"), others, [CIDR])
+            own_addresses_for(load_balanced("a"), others, [CIDR])
 
-    def test_services_share_the_address_of_the_machine(self) -> None:
+    def test_services_with_different_ports_share_the_address_of_the_machine(self) -> None:
         machine = ["192.0.2.1", "2001:db8::1"]
-        assert shared_addresses_for(balanced("a"), [], machine) == machine[:1]
-        assert shared_addresses_for(balanced("a", number=81), [balanced("b", "192.0.2.1")], machine) == machine[:1]
+        assert shared_addresses_for(load_balanced("a"), [], machine) == machine[:1]
+        assert (
+            shared_addresses_for(load_balanced("a", number=81), [load_balanced("b", "192.0.2.1")], machine)
+            == machine[:1]
+        )
         with pytest.raises(NoLoadBalancerAddress, match="port 80/TCP of the machine belongs to the service default/b"):
-            shared_addresses_for(balanced("a"), [balanced("b", "192.0.2.1")], machine)
+            shared_addresses_for(load_balanced("a"), [load_balanced("b", "192.0.2.1")], machine)
 
 
 class TestPlacement:
-    NODES = (node("a", "10.89.0.2", "fd00:1::2"), node("b", "10.89.0.3"), node("far", "192.0.2.9"))
+    NODES = (node("a", "10.89.0.2", "fd00:1::2"), node("b", "10.89.0.3"), node("other-machine", "192.0.2.9"))
 
-    def test_an_address_moves_when_its_node_dies(self) -> None:
-        services = [balanced(f"s{number}", f"10.89.0.{254 - number}") for number in range(20)]
+    def test_address_moves_when_its_node_is_not_ready(self) -> None:
+        services = [load_balanced(f"s{number}", f"10.89.0.{254 - number}") for number in range(20)]
         before = gateways(services, self.NODES, {}, [CIDR])
         assert set(before.values()) == {"10.89.0.2", "10.89.0.3"}
-        dead = node("b", "10.89.0.3", ready="Unknown")
-        after = gateways(services, [self.NODES[0], dead], {}, [CIDR])
+        not_ready = node("b", "10.89.0.3", ready="Unknown")
+        after = gateways(services, [self.NODES[0], not_ready], {}, [CIDR])
         assert set(after.values()) == {"10.89.0.2"}
-        assert gateways(services, [dead], {}, [CIDR]) == {}
+        assert gateways(services, [not_ready], {}, [CIDR]) == {}
 
-    def test_only_the_services_of_the_dead_node_move(self) -> None:
+    def test_only_addresses_of_a_removed_node_move(self) -> None:
         nodes = [*self.NODES, node("c", "10.89.0.4")]
-        services = [balanced(f"s{number}", f"10.89.0.{254 - number}") for number in range(20)]
+        services = [load_balanced(f"s{number}", f"10.89.0.{254 - number}") for number in range(20)]
         before, after = gateways(services, nodes, {}, [CIDR]), gateways(services, nodes[:3], {}, [CIDR])
         assert all(after[address] == gateway for address, gateway in before.items() if gateway != "10.89.0.4")
 
-    def test_the_policy_local_needs_an_endpoint(self) -> None:
-        local = balanced("web", "10.89.0.254", externalTrafficPolicy="Local")
+    def test_external_traffic_policy_local_needs_an_endpoint_on_the_node(self) -> None:
+        local = load_balanced("web", "10.89.0.254", externalTrafficPolicy="Local")
         slices = {NamespacedName("default", "web"): [endpoint_slice("web", endpoint("10.0.0.1", node="b"))]}
         assert gateways([local], self.NODES, slices, [CIDR]) == {"10.89.0.254": "10.89.0.3"}
         assert gateways([local], self.NODES, {}, [CIDR]) == {}
 
-    def test_families_and_other_addresses(self) -> None:
-        dual = balanced("web", "fd00:1::ffff:ffff:ffff:fffe", "203.0.113.1")
+    def test_gateway_has_the_family_of_the_address_and_foreign_addresses_have_none(self) -> None:
+        dual = load_balanced("web", "fd00:1::ffff:ffff:ffff:fffe", "203.0.113.1")
         assert gateways([dual], self.NODES, {}, [CIDR, CIDR6]) == {"fd00:1::ffff:ffff:ffff:fffe": "fd00:1::2"}
 
 
-class KeptRoutes:
+class RecordedRoutes:
     def __init__(self) -> None:
         self.addresses: list[str] = []
 
@@ -153,57 +160,55 @@ class TestProvider:
             routes=routes or NoRoutes(),
         )
 
-    async def test_an_address_has_a_route_before_anybody_sees_it(self) -> None:
-        routes = KeptRoutes()
-        status = await self.provider(cidrs=[CIDR], routes=routes).ensure(balanced("a"), [])
+    async def test_ensure_creates_the_route_of_the_allocated_address(self) -> None:
+        routes = RecordedRoutes()
+        status = await self.provider(cidrs=[CIDR], routes=routes).ensure(load_balanced("a"), [])
         assert routes.addresses == [ingress.ip for ingress in status.ingress] == ["10.89.0.254"]
 
-    async def test_services_made_at_the_same_time(self) -> None:
-        first, second = balanced("a"), balanced("b")
+    async def test_allocated_address_is_reserved_before_it_is_in_the_status(self) -> None:
+        first, second = load_balanced("a"), load_balanced("b")
         provider = self.provider(first, second, cidrs=[CIDR])
         statuses = [await provider.ensure(obj, []) for obj in (first, second)]
         assert [status.ingress[0].ip for status in statuses] == ["10.89.0.254", "10.89.0.253"]
         assert await provider.get(first) == statuses[0]
         await provider.delete(first)
         assert await provider.get(first) is None
-        assert (await provider.ensure(balanced("c"), [])).ingress[0].ip == "10.89.0.254"
+        assert (await provider.ensure(load_balanced("c"), [])).ingress[0].ip == "10.89.0.254"
 
-    async def test_a_port_of_another_program(self) -> None:
+    async def test_ensure_fails_if_a_program_uses_the_port(self) -> None:
         number = free_port()
         message = f"port {number}/TCP of 127.0.0.1 is in use by a program"
         with bound_socket(NetworkNamespace(), "127.0.0.1", number), pytest.raises(LoadBalancerError, match=message):
-            await self.provider().ensure(balanced("a", number=number), [])
-        status = await self.provider().ensure(balanced("a", number=number), [])
+            await self.provider().ensure(load_balanced("a", number=number), [])
+        status = await self.provider().ensure(load_balanced("a", number=number), [])
         assert [ingress.ip for ingress in status.ingress] == ["127.0.0.1"]
 
-    async def test_change_the_port_of_a_service_to_that_of_a_program_or_of_another_service(self) -> None:
-        """The proxy follows the spec at once, but uses only the ports in the status."""
-        number, foreign, other = free_port(), free_port(), free_port()
-        present = balanced("b", number=other)
-        provider = self.provider(present)
-        for obj in (present, changed := balanced("a", number=number)):
+    async def test_service_loses_its_load_balancer_ip_if_its_new_port_is_in_use(self) -> None:
+        """The proxy reads the changed spec immediately, but serves only ports that are in the status."""
+        number, program_port, service_port = free_port(), free_port(), free_port()
+        other = load_balanced("b", number=service_port)
+        provider = self.provider(other)
+        for obj in (other, changed := load_balanced("a", number=number)):
             obj.status.loadBalancer = await provider.ensure(obj, [])
         assert [info.load_balancer_ips for info in service_ports(changed, (IPV4,))] == [("127.0.0.1",)]
-        with bound_socket(NetworkNamespace(), "127.0.0.1", foreign):
-            for stolen in (foreign, other):
-                changed.spec.ports[0].port = stolen
-                with pytest.raises(LoadBalancerError, match=f"port {stolen}/TCP"):
+        with bound_socket(NetworkNamespace(), "127.0.0.1", program_port):
+            for used_port in (program_port, service_port):
+                changed.spec.ports[0].port = used_port
+                with pytest.raises(LoadBalancerError, match=f"port {used_port}/TCP"):
                     await provider.ensure(changed, [])
                 assert [info.load_balancer_ips for info in service_ports(changed, (IPV4,))] == [()]
 
 
-def routes_of(space: Path) -> dict[str, str]:
+def routes_of(namespace: Path) -> dict[str, str]:
     def current() -> dict[str, str]:
         with netlink.opened() as link:
             return netlink.address_routes(link, socket.if_nametoindex("up0"))
 
-    return in_network(space, current)
+    return in_network(namespace, current)
 
 
 @needs_network
-def test_routes(lab: Lab) -> None:
-    """An address leads to a node, then to another one, then nowhere; other routes stay."""
-
+def test_address_routes_are_added_replaced_and_removed(lab: Lab) -> None:
     apply = partial(route_addresses, "up0")
     for desired in ({"203.0.113.1": OUTSIDE_IP}, {"203.0.113.1": "192.0.2.3", "203.0.113.2": OUTSIDE_IP}, {}):
         in_network(lab.node, partial(apply, desired))
@@ -237,10 +242,10 @@ async def test_routes_follow_services_and_nodes(lab: Lab) -> None:
             task = group.create_task(routes.run())
 
             async def leads_to(gateway: str | None) -> None:
-                async def does() -> bool:
+                async def has_gateway() -> bool:
                     return (await asyncio.to_thread(routes_of, lab.node)).get("192.0.2.200") == gateway
 
-                await eventually(does, step=lambda: api.clock.advance(0.1))
+                await eventually(has_gateway, step=lambda: api.clock.advance(0.1))
 
             status = LoadBalancerStatus(ingress=[LoadBalancerIngress(ip="192.0.2.200", ipMode="VIP")])
             web.status = ServiceStatus(loadBalancer=status)

@@ -1,4 +1,4 @@
-"""What tests of the network between machines share."""
+"""Fixtures of tests of the mesh between machines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.network.machines import Machines
 
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[Machines]:
-    directory = tmp_path / "spaces"
+    directory = tmp_path / "namespaces"
     directory.mkdir()
     machines = Machines(directory)
     try:

@@ -1,4 +1,4 @@
-"""A node that joined reports its pod CIDRs and addresses itself: those of others are not routed to it."""
+"""A joined node reports its own pod CIDRs and addresses. Destinations of other machines are not routed to it."""
 
 from collections.abc import Sequence
 from ipaddress import ip_interface, ip_network
@@ -29,7 +29,7 @@ def accepted(other: Machine, cluster: Sequence[object] = CLUSTER) -> list[str]:
     return [str(destination) for destination in last.destinations]
 
 
-def test_an_honest_machine_has_its_pod_cidrs_and_node_addresses() -> None:
+def test_own_pod_cidrs_and_node_addresses_are_accepted() -> None:
     destinations = ["10.200.2.0/24", "fd00:200:0:2::/64", "172.30.4.2/32"]
     assert accepted(machine("10.9.0.3/24", *destinations)) == destinations
 
@@ -53,9 +53,9 @@ def test_an_honest_machine_has_its_pod_cidrs_and_node_addresses() -> None:
         "8.8.8.8/32",
     ],
 )
-def test_receive_the_traffic_of_others_by_reporting_their_addresses(destination: str) -> None:
+def test_overlapping_or_foreign_destinations_are_rejected(destination: str) -> None:
     assert accepted(machine("10.9.0.3/24", destination)) == []
 
 
-def test_without_cluster_cidrs_only_what_others_have_is_refused() -> None:
+def test_without_cluster_cidrs_only_overlapping_destinations_are_rejected() -> None:
     assert accepted(machine("10.9.0.3/24", "10.7.0.0/24", "0.0.0.0/0", "10.200.1.0/24"), []) == ["10.7.0.0/24"]

@@ -1,4 +1,4 @@
-"""Backends and MTUs."""
+"""Which mesh backends a machine offers, and the MTU of each."""
 
 from pathlib import Path
 
@@ -34,12 +34,12 @@ def config(backend: str) -> MeshConfig:
     ("backend", "version", "mtu"),
     [(ROUTES, 4, 1500), (WIREGUARD, 4, 1440), (WIREGUARD, 6, 1420), (VXLAN, 4, 1450), (VXLAN, 6, 1430)],
 )
-def test_tunnels_make_packets_smaller(backend: str, version: int, mtu: int) -> None:
+def test_tunnel_mtu_is_reduced_by_encapsulation_overhead(backend: str, version: int, mtu: int) -> None:
     assert tunnel_mtu(backend, 1500, version) == mtu
 
 
 @pytest.mark.parametrize("kinds", [{WIREGUARD, VXLAN}, {VXLAN}, set()])
-def test_auto_offers_what_the_kernel_has(kinds: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_offers_backends_that_the_kernel_supports(kinds: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mesh_config, "can_create", lambda kind: kind in kinds)
     assert usable_backends(AUTO) == (ROUTES, *(kind for kind in (WIREGUARD, VXLAN) if kind in kinds))
     assert usable_backends(WIREGUARD) == ((WIREGUARD,) if WIREGUARD in kinds else ())
@@ -48,7 +48,7 @@ def test_auto_offers_what_the_kernel_has(kinds: set[str], monkeypatch: pytest.Mo
     assert expected_backend(config(VXLAN), is_near=True) == (VXLAN if VXLAN in kinds else ROUTES)
 
 
-def test_a_distant_server_is_reached_by_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tunnel_is_expected_for_a_server_in_another_subnet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mesh_config, "can_create", lambda kind: kind == VXLAN)
     assert expected_backend(config(AUTO), is_near=False) == VXLAN
     assert is_in_subnet_of("10.0.0.9", ["10.0.0.1/24"])

@@ -22,7 +22,7 @@ pytestmark = needs_network
 T = TypeVar("T")
 
 
-def with_links(space: Path, call: Callable[[MeshLinks], T]) -> T:
+def with_links(namespace: Path, call: Callable[[MeshLinks], T]) -> T:
     def work() -> T:
         links = MeshLinks(identity="test", cluster=b"CA", wireguard_port=51820)
         try:
@@ -30,7 +30,7 @@ def with_links(space: Path, call: Callable[[MeshLinks], T]) -> T:
         finally:
             links.close()
 
-    return in_network(space, work)
+    return in_network(namespace, work)
 
 
 def machine(address: str, cidr: str, *offered: str) -> Machine:
@@ -39,23 +39,23 @@ def machine(address: str, cidr: str, *offered: str) -> Machine:
     )
 
 
-def apply(space: Path, own: Machine, *others: Machine) -> None:
+def apply(namespace: Path, own: Machine, *others: Machine) -> None:
     plan = plan_mesh(own, others, wireguard_port=51820)
-    with_links(space, lambda links: links.apply(plan, own.interfaces[0], ""))
+    with_links(namespace, lambda links: links.apply(plan, own.interfaces[0], ""))
 
 
-def give_pod(space: Path, address: str) -> None:
-    """An address on the loopback interface stands for a pod."""
+def add_pod_address(namespace: Path, address: str) -> None:
+    """Add an address to the loopback interface, in place of a pod."""
     from pyroute2 import IPRoute
 
     def work() -> None:
         with IPRoute() as netlink:
             netlink.addr("add", index=1, address=address)
 
-    in_network(space, work)
+    in_network(namespace, work)
 
 
-def routes(space: Path) -> list[str]:
+def routes(namespace: Path) -> list[str]:
     from pyroute2 import IPRoute
 
     def work() -> list[str]:
@@ -63,42 +63,47 @@ def routes(space: Path) -> list[str]:
             routes = netlink.get_routes(family=socket.AF_INET, table=254)
             return sorted(str(route.get("dst")) for route in routes if route.get("dst"))
 
-    return in_network(space, work)
+    return in_network(namespace, work)
 
 
-def links_of(space: Path) -> list[str]:
-    return sorted(name for _, name in in_network(space, socket.if_nameindex))
+def links_of(namespace: Path) -> list[str]:
+    return sorted(name for _, name in in_network(namespace, socket.if_nameindex))
 
 
 @pytest.mark.parametrize(
-    ("backend", "second"),
+    ("backend", "address_b"),
     [
         (ROUTES, "10.77.0.2/24"),
-        pytest.param(VXLAN, "10.78.0.2/24", marks=pytest.mark.skipif(not can_create(VXLAN), reason="no vxlan here")),
+        pytest.param(
+            VXLAN, "10.78.0.2/24", marks=pytest.mark.skipif(not can_create(VXLAN), reason="the kernel has no VXLAN")
+        ),
     ],
 )
-def test_pods_of_two_machines_reach_each_other(machines: Machines, backend: str, second: str) -> None:
-    a, b = machines.add("a", "10.77.0.1/24"), machines.add("b", second)
-    give_pod(a, "10.200.0.5/32")
-    give_pod(b, "10.200.1.5/32")
-    first, two = machine("10.77.0.1/24", "10.200.0.0/24", backend), machine(second, "10.200.1.0/24", backend)
+def test_pods_of_two_machines_reach_each_other(machines: Machines, backend: str, address_b: str) -> None:
+    a, b = machines.add("a", "10.77.0.1/24"), machines.add("b", address_b)
+    add_pod_address(a, "10.200.0.5/32")
+    add_pod_address(b, "10.200.1.5/32")
+    machine_a, machine_b = (
+        machine("10.77.0.1/24", "10.200.0.0/24", backend),
+        machine(address_b, "10.200.1.0/24", backend),
+    )
     for _ in range(2):  # the second time changes nothing
-        apply(a, first, two)
-        apply(b, two, first)
+        apply(a, machine_a, machine_b)
+        apply(b, machine_b, machine_a)
     with listening(b, 8080) as server:
         source = source_seen(server, a, ("10.200.1.5", 8080))
     assert source == ("10.77.0.1" if backend == ROUTES else "10.200.0.0")
     assert "10.200.1.0" in routes(a)
     assert in_network(a, lambda: has_leftovers("test"))
     assert not in_network(a, lambda: has_leftovers("other"))
-    for space in (a, b):
-        with_links(space, lambda links: links.remove_all())
-        assert "10.200.1.0" not in routes(space)
-        assert links_of(space) == ["eth0", "lo"]
-        assert not in_network(space, lambda: has_leftovers("test"))
+    for namespace in (a, b):
+        with_links(namespace, lambda links: links.remove_all())
+        assert "10.200.1.0" not in routes(namespace)
+        assert links_of(namespace) == ["eth0", "lo"]
+        assert not in_network(namespace, lambda: has_leftovers("test"))
 
 
-@pytest.mark.skipif(not can_create(VXLAN), reason="no vxlan here")
+@pytest.mark.skipif(not can_create(VXLAN), reason="the kernel has no VXLAN")
 def test_a_plan_without_peers_removes_the_tunnel(machines: Machines) -> None:
     a = machines.add("a", "10.77.0.1/24")
     first, second = machine("10.77.0.1/24", "10.200.0.0/24", VXLAN), machine("10.78.0.2/24", "10.200.1.0/24", VXLAN)
@@ -111,7 +116,7 @@ def test_a_plan_without_peers_removes_the_tunnel(machines: Machines) -> None:
     assert links_of(a) == ["eth0", "lo"]
 
 
-def test_routes_of_others_stay(machines: Machines) -> None:
+def test_routes_of_other_programs_are_kept(machines: Machines) -> None:
     from pyroute2 import IPRoute
 
     a = machines.add("a", "10.77.0.1/24")
@@ -126,7 +131,7 @@ def test_routes_of_others_stay(machines: Machines) -> None:
     assert routes(a) == ["10.201.0.0", "10.77.0.0"]
 
 
-def test_a_gateway_in_no_subnet_is_an_error(machines: Machines) -> None:
+def test_gateway_outside_all_subnets_raises_mesh_error(machines: Machines) -> None:
     from sampan.network.mesh.links import MeshError
     from sampan.network.mesh.mesh_plan import MeshRoute
 
@@ -136,7 +141,7 @@ def test_a_gateway_in_no_subnet_is_an_error(machines: Machines) -> None:
         with_links(a, lambda links: links.apply(plan, ip_interface("10.77.0.1/24"), ""))
 
 
-def test_the_settings_of_a_wireguard_peer() -> None:
+def test_wireguard_peer_settings() -> None:
     settings = wireguard_settings("key", "[fd00::1]:51820", ["10.200.1.0/24"])
     assert (settings["endpoint_addr"], settings["endpoint_port"]) == ("fd00::1", 51820)
     assert settings["persistent_keepalive"] == 25

@@ -74,7 +74,7 @@ def test_machines_of_different_subnets_use_wireguard() -> None:
     assert result.tunnel_addresses == ("10.200.0.0/32",)
 
 
-def test_an_endpoint_behind_address_translation_is_used() -> None:
+def test_wireguard_peer_uses_its_published_endpoint() -> None:
     (peer,) = plan(replace(FAR, endpoint="198.51.100.1:4000")).wireguard_peers
     assert peer.endpoint == "198.51.100.1:4000"
 
@@ -86,13 +86,13 @@ def test_vxlan_is_used_where_one_machine_has_no_wireguard() -> None:
     assert result.routes == {MeshRoute("10.200.2.0/24", VXLAN, "10.200.2.0", peer.hardware)}
 
 
-def test_a_machine_that_can_only_be_routed_to_is_reported() -> None:
+def test_machine_in_another_subnet_without_tunnels_is_unreachable() -> None:
     result = plan(machine("10.9.0.3/24", cidrs=["10.200.2.0/24"], offered=(ROUTES,)))
     assert not result.routes
     assert "share no subnet" in result.unreachable["10.9.0.3/24"]
 
 
-def test_machines_with_different_forced_backends_are_reported() -> None:
+def test_machines_without_a_common_backend_are_unreachable() -> None:
     result = plan(replace(NEAR, offered=(WIREGUARD,)), own=replace(OWN, offered=(VXLAN,)))
     assert result.unreachable == {"10.0.0.2/24": "this machine offers vxlan, the other one wireguard"}
 
@@ -102,29 +102,29 @@ def test_a_forced_tunnel_is_used_inside_a_subnet_too() -> None:
 
 
 def test_ipv6_pods_need_an_ipv6_subnet_for_routes() -> None:
-    both = machine("10.0.0.2/24", "fd00::2/64", cidrs=["10.200.1.0/24", "fd01::/64"])
+    dual_stack = machine("10.0.0.2/24", "fd00::2/64", cidrs=["10.200.1.0/24", "fd01::/64"])
     own = machine("10.0.0.1/24", "fd00::1/64")
-    assert MeshRoute("fd01::/64", ROUTES, "fd00::2") in plan(both, own=own).routes
-    lacking = plan(both)
-    assert {route.destination for route in lacking.routes} == {"10.200.1.0/24"}
-    assert "IPv6" in lacking.unreachable["10.0.0.2/24"]
+    assert MeshRoute("fd01::/64", ROUTES, "fd00::2") in plan(dual_stack, own=own).routes
+    without_ipv6 = plan(dual_stack)
+    assert {route.destination for route in without_ipv6.routes} == {"10.200.1.0/24"}
+    assert "IPv6" in without_ipv6.unreachable["10.0.0.2/24"]
 
 
 @pytest.mark.parametrize("first", [OWN, NEAR, FAR, replace(FAR, offered=(VXLAN,)), replace(FAR, public_key="")])
 @pytest.mark.parametrize("other", [OWN, NEAR, FAR, replace(NEAR, offered=(VXLAN, ROUTES)), machine("fd00::1/64")])
-def test_both_sides_decide_alike(first: Machine, other: Machine) -> None:
+def test_backend_choice_is_symmetric(first: Machine, other: Machine) -> None:
     assert choose_backend(first, other) == choose_backend(other, first)
 
 
 def test_machines_are_read_from_nodes() -> None:
-    behind = {ADDRESSES: "10.0.0.1/24", OFFERED: "routes,vxlan"}
+    machine_annotations = {ADDRESSES: "10.0.0.1/24", OFFERED: "routes,vxlan"}
     nodes = [
-        node("node-0", "172.18.0.2", "10.200.0.0/24", annotations=behind),
-        node("node-1", "172.18.0.3", "10.200.1.0/24", annotations=behind),
+        node("node-0", "172.18.0.2", "10.200.0.0/24", annotations=machine_annotations),
+        node("node-1", "172.18.0.3", "10.200.1.0/24", annotations=machine_annotations),
         node("other", "10.0.0.7", "10.200.7.0/24"),
         node("own", "10.0.0.9", "10.200.9.0/24"),
         node("hollow", "100.64.0.1", "10.200.8.0/24", annotations={"sampan.dev/runtime": "hollow"}),
-        node("homeless", "", "10.200.6.0/24"),
+        node("without-address", "", "10.200.6.0/24"),
     ]
     first, second = read_machines(nodes, lambda node: node.metadata.name == "own")
     assert first.nodes == ["node-0", "node-1"]
@@ -142,7 +142,7 @@ def test_machines_are_read_from_nodes() -> None:
 KEY = "dGhpcnR5LXR3byBieXRlcyBvZiBhIHB1YmxpYyBrZSE="
 
 
-def test_a_machine_is_published_and_read_back() -> None:
+def test_machine_annotations_round_trip() -> None:
     annotations = {key: value for key, value in annotations_of(replace(FAR, public_key=KEY)).items() if value}
     (read,) = read_machines([node("far", "10.9.0.3", "10.200.2.0/24", annotations=annotations)], lambda node: False)
     assert (read.interfaces, read.offered, read.public_key) == (list(FAR.interfaces), list(FAR.offered), KEY)
@@ -161,7 +161,7 @@ def test_a_machine_is_published_and_read_back() -> None:
         (ADDRESSES, "10.9.0.3/24,fe80::1%x; reboot/64,10.9.0.3/99,everything"),
     ],
 )
-def test_publish_what_is_no_key_endpoint_or_address(key: str, value: str) -> None:
+def test_invalid_published_keys_endpoints_and_addresses_are_ignored(key: str, value: str) -> None:
     annotations = {ADDRESSES: "10.9.0.3/24", OFFERED: "wireguard", PUBLIC_KEY: KEY, key: value}
     (read,) = read_machines([node("far", "10.9.0.3", "10.200.2.0/24", annotations=annotations)], lambda node: False)
     assert [str(interface) for interface in read.interfaces] == ["10.9.0.3/24"]
@@ -169,7 +169,7 @@ def test_publish_what_is_no_key_endpoint_or_address(key: str, value: str) -> Non
     assert read.endpoint == ""
 
 
-def test_names_are_stable_and_fit_the_kernel() -> None:
+def test_link_names_and_identifiers_fit_kernel_limits() -> None:
     assert len(link_name(VXLAN, "/var/lib/sampan")) <= 15
     assert link_name(VXLAN, "a") != link_name(VXLAN, "b")
     assert 20_000 <= route_metric("a") < 30_000

@@ -53,11 +53,11 @@ def pod_network(attachment: NodeAttachment, *cidrs: str) -> BridgeNetwork:
     return network
 
 
-def links_of(space: Path) -> set[str]:
-    return {name for _, name in in_network(space, socket.if_nameindex)}
+def links_of(namespace: Path) -> set[str]:
+    return {name for _, name in in_network(namespace, socket.if_nameindex)}
 
 
-def test_nodes_reach_each_other_the_machine_and_the_outside(lab: Lab, tmp_path: Path) -> None:
+def test_nodes_reach_each_other_the_machine_and_external_hosts(lab: Lab, tmp_path: Path) -> None:
     async def main() -> None:
         async with bridge(tmp_path) as nodes:
             own_attachment, other_attachment = await nodes.attach("node-0"), await nodes.attach("node-1")
@@ -82,8 +82,8 @@ def test_nodes_reach_each_other_the_machine_and_the_outside(lab: Lab, tmp_path: 
     assert lab.links() == {"lo", "up0"}
 
 
-def test_pods_of_two_nodes_reach_each_other_without_translation(lab: Lab, tmp_path: Path) -> None:
-    pods = [lab.space("pod-0"), lab.space("pod-1")]
+def test_pods_of_two_nodes_reach_each_other_without_nat(lab: Lab, tmp_path: Path) -> None:
+    pods = [lab.add_namespace("pod-0"), lab.add_namespace("pod-1")]
     ranges = [("10.77.0.0/24", "fd00:88:0:0::/64"), ("10.77.1.0/24", "fd00:88:0:1::/64")]
 
     async def main() -> None:
@@ -115,7 +115,7 @@ def test_pods_of_two_nodes_reach_each_other_without_translation(lab: Lab, tmp_pa
 
 
 def test_a_client_reaches_a_load_balancer_whose_rules_come_after_its_first_packet(lab: Lab, tmp_path: Path) -> None:
-    """The node drops what it does not translate, so that the client sends it again; then there are rules."""
+    """The node drops packets that it does not translate, so that the client sends them again when there are rules."""
     address = "172.30.3.254"
     rule = f"""table ip test {{
         chain prerouting {{
@@ -137,10 +137,10 @@ def test_a_client_reaches_a_load_balancer_whose_rules_come_after_its_first_packe
         config = NodeBridgeConfig(root=tmp_path, node_cidrs=CIDRS, load_balancer_cidrs=["172.30.2.0/23"])
         async with NodeBridge(config=config, clock=VirtualClock()) as nodes:
             node = await nodes.attach("node-0")
-            space = node.namespace.path or tmp_path
-            with listening(space, 8080), in_network(lab.node, connect) as client:
+            namespace = node.namespace.path or tmp_path
+            with listening(namespace, 8080), in_network(lab.node, connect) as client:
                 assert select([], [client], [], 0.2)[1] == []
-                in_network(space, lambda: run_nft("-f", "-", text=rule))
+                in_network(namespace, lambda: run_nft("-f", "-", text=rule))
                 assert select([], [client], [], 20)[1] == [client]
                 assert client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
             await nodes.detach("node-0")
@@ -148,7 +148,7 @@ def test_a_client_reaches_a_load_balancer_whose_rules_come_after_its_first_packe
     lab.run(main)
 
 
-def test_a_node_keeps_its_address_and_a_removed_node_frees_it(lab: Lab, tmp_path: Path) -> None:
+def test_node_address_is_kept_until_the_node_is_removed(lab: Lab, tmp_path: Path) -> None:
     async def attached(*names: str) -> list[str]:
         async with bridge(tmp_path) as nodes:
             attachments = [await nodes.attach(name) for name in names]
@@ -162,7 +162,7 @@ def test_a_node_keeps_its_address_and_a_removed_node_frees_it(lab: Lab, tmp_path
     assert lab.run(lambda: attached("d")) == ["172.30.0.2"]
 
 
-def test_what_a_killed_process_left_is_taken_over_and_removed(lab: Lab, tmp_path: Path) -> None:
+def test_network_left_by_a_killed_process_is_reused_and_removed(lab: Lab, tmp_path: Path) -> None:
     async def leave() -> NodeAttachment:
         async with bridge(tmp_path) as nodes:
             return await nodes.attach("node-0")
@@ -187,7 +187,7 @@ def test_what_a_killed_process_left_is_taken_over_and_removed(lab: Lab, tmp_path
     assert b"sampan" not in in_network(lab.node, lambda: run_nft("list", "tables"))
 
 
-def test_two_clusters_do_not_touch_each_other(lab: Lab, tmp_path: Path) -> None:
+def test_node_bridges_of_two_clusters_are_independent(lab: Lab, tmp_path: Path) -> None:
     async def main() -> None:
         async with bridge(tmp_path / "b", ["172.30.4.0/22"]) as two:
             second = await two.attach("node-0")
@@ -211,7 +211,7 @@ def test_two_clusters_do_not_touch_each_other(lab: Lab, tmp_path: Path) -> None:
     lab.run(main)
 
 
-def test_a_link_of_somebody_else_is_refused(lab: Lab, tmp_path: Path) -> None:
+def test_attach_fails_if_another_link_has_the_name_of_the_bridge(lab: Lab, tmp_path: Path) -> None:
     def occupy() -> None:
         from pyroute2 import IPRoute
 
@@ -228,7 +228,7 @@ def test_a_link_of_somebody_else_is_refused(lab: Lab, tmp_path: Path) -> None:
         lab.run(attach)
 
 
-def test_addresses_of_nodes(tmp_path: Path) -> None:
+def test_node_and_host_addresses_come_from_the_node_cidrs(tmp_path: Path) -> None:
     assert host_addresses(CIDRS) == ["172.30.0.1/22", "fd00:77::1/64"]
     assert node_addresses(tmp_path, "x", CIDRS) == ["172.30.0.2/22", "fd00:77::2/64"]
     assert node_addresses(tmp_path, "x", ["172.30.8.0/22"]) == ["172.30.8.2/22"]

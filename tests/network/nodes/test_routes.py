@@ -30,31 +30,31 @@ NODES = [
 ]
 
 
-def test_nodes_on_the_bridge_are_gateways() -> None:
+def test_nodes_on_the_bridge_are_gateways_of_their_pod_cidrs() -> None:
     assert pod_routes(NODES, NODE_CIDRS) == {
         "node-0": {"10.200.0.0/24": "172.30.0.2"},
         "node-1": {"10.200.1.0/24": "172.30.0.3"},
     }
 
 
-def test_real_nodes_of_other_machines_are_distant() -> None:
+def test_pod_cidrs_of_real_nodes_on_other_machines_are_distant() -> None:
     assert distant_pod_cidrs(NODES, NODE_CIDRS) == ["10.200.2.0/24"]
 
 
 @pytest.mark.parametrize("address", ["no address", "fe80::1%x; reboot", "10.0.0.2/8", "", "0x7f.1"])
-def test_a_node_with_an_address_that_is_none_stops_no_routes(address: str) -> None:
+def test_node_with_invalid_address_does_not_affect_other_routes(address: str) -> None:
     assert pod_routes([node("evil", address, "10.200.9.0/24"), *NODES], NODE_CIDRS) == pod_routes(NODES, NODE_CIDRS)
 
 
 @pytest.mark.parametrize("cidr", ["0.0.0.0/0", "10.200.0.0/25", "10.200.0.0/16", "203.0.113.0/24"])
-def test_a_newer_node_does_not_get_routes_to_addresses_of_others(cidr: str) -> None:
+def test_newer_node_gets_no_route_for_an_overlapping_or_foreign_pod_cidr(cidr: str) -> None:
     evil = node("evil", "172.30.0.9", cidr)
     evil.metadata.creationTimestamp = "2026-01-01T00:00:00Z"
     assert pod_routes([evil, *NODES], NODE_CIDRS, ["10.200.0.0/16"]) == pod_routes(NODES, NODE_CIDRS)
 
 
 @needs_network
-def test_routes_of_another_cluster_stay(lab: Lab) -> None:
+def test_routes_of_another_cluster_are_kept(lab: Lab) -> None:
     """The clusters of a machine have bridges of their own, and each changes only the routes through its bridge."""
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""What tests of the pod network share."""
+"""Fixtures of tests of the pod network."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.network.pods.lab import Lab
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
-    """Nothing of it is ever on the machine itself, and no namespace is kept afterwards."""
-    directory = tmp_path / "spaces"
+    """Yield a lab, and check that none of its links and namespaces is left on the machine."""
+    directory = tmp_path / "namespaces"
     directory.mkdir()
     lab = Lab(directory)
     try:

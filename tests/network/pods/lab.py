@@ -1,4 +1,4 @@
-"""A node, the world outside it and pods, each a network namespace of its own: nothing touches the machine's network."""
+"""A node, a host outside it, and pods, each in its own network namespace: nothing touches the machine's network."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sampan.machinery.linux.network_namespace import in_network, loopback_up
 from sampan.network.pods import unsupported_reason
 from sampan.runtimes.kernel import MS_BIND, mount, unmount
 
-needs_network = pytest.mark.skipif(bool(unsupported_reason()), reason=unsupported_reason() or "can")
+needs_network = pytest.mark.skipif(bool(unsupported_reason()), reason=unsupported_reason() or "supported")
 
 SCTP = 132
-"""The number of the protocol."""
+"""The IP protocol number of SCTP."""
 
 
 def _has_sctp() -> bool:
@@ -47,36 +47,36 @@ class Lab:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self.spaces: list[Path] = []
-        self.node, self.outside = self.space("node"), self.space("outside")
+        self.namespaces: list[Path] = []
+        self.node, self.outside = self.add_namespace("node"), self.add_namespace("outside")
         in_network(self.node, self._join)
         in_network(self.outside, lambda: _address("up1", OUTSIDE_IP, OUTSIDE_IP6))
 
     def close(self) -> None:
-        for space in self.spaces:
-            unmount(space)
+        for namespace in self.namespaces:
+            unmount(namespace)
 
-    def space(self, name: str) -> Path:
+    def add_namespace(self, name: str) -> Path:
         file = self._directory / name
         file.touch()
         thread = threading.Thread(target=_keep_new_namespace, args=[file])
         thread.start()
         thread.join()
         in_network(file, loopback_up)
-        self.spaces.append(file)
+        self.namespaces.append(file)
         return file
 
-    def end(self, space: Path) -> None:
-        """As when a pod's sandbox goes: the file stays, the namespace does not."""
-        unmount(space)
+    def end(self, namespace: Path) -> None:
+        """End a namespace but keep its file, as when the sandbox of a pod disappears."""
+        unmount(namespace)
 
     def run(self, main: Callable[[], Awaitable[T]]) -> T:
-        """On the node."""
+        """Run a coroutine in the network namespace of the node."""
 
-        async def whole() -> T:
+        async def run_main() -> T:
             return await main()
 
-        return in_network(self.node, lambda: asyncio.run(whole()))
+        return in_network(self.node, lambda: asyncio.run(run_main()))
 
     def links(self) -> set[str]:
         return {name for _, name in in_network(self.node, socket.if_nameindex)}
@@ -109,12 +109,12 @@ def _keep_new_namespace(file: Path) -> None:
     mount(f"/proc/self/task/{threading.get_native_id()}/ns/net", file, flags=MS_BIND)
 
 
-# -- conversations -----------------------------------------------------------------------------------------------------
+# -- connections -------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def listening(space: Path, port: int, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> Iterator[socket.socket]:
-    """On every address of either family."""
+def listening(namespace: Path, port: int, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> Iterator[socket.socket]:
+    """Listen on every address of both IP families."""
 
     def opened() -> socket.socket:
         server = socket.socket(socket.AF_INET6, kind, protocol)
@@ -126,17 +126,17 @@ def listening(space: Path, port: int, kind: int = socket.SOCK_STREAM, protocol: 
             server.listen()
         return server
 
-    with closing(in_network(space, opened)) as server:
+    with closing(in_network(namespace, opened)) as server:
         yield server
 
 
 def source_seen(
-    server: socket.socket, space: Path, to: tuple[str, int], protocol: int = 0, wait_s: float = _WAIT_S
+    server: socket.socket, namespace: Path, to: tuple[str, int], protocol: int = 0, wait_s: float = _WAIT_S
 ) -> str:
-    """Talk from a namespace to an address that leads to the server; the client's address as the server sees it."""
+    """Connect from a namespace to an address of the server; return the client address that the server sees."""
     family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
     with ExitStack() as stack:
-        client = stack.enter_context(in_network(space, lambda: socket.socket(family, server.type, protocol)))
+        client = stack.enter_context(in_network(namespace, lambda: socket.socket(family, server.type, protocol)))
         client.settimeout(wait_s)
         client.connect(to)
         if server.type == socket.SOCK_STREAM:

@@ -1,4 +1,4 @@
-"""Pods that come and go without end, for a test that kills this: FOLDER SEED NAMESPACE..."""
+"""Attach and detach pods without end, for a test that kills this process. Arguments: DIRECTORY SEED NAMESPACE..."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from sampan.runtimes.config import PortMapping
 CIDRS = ["10.77.0.0/24", "fd77::/64"]
 
 
-async def main(directory: Path, seed: str, spaces: list[Path]) -> None:
+async def main(directory: Path, seed: str, namespaces: list[Path]) -> None:
     pick = random.Random(seed)
     async with BridgeNetwork(directory=directory, config=BridgeConfig(bridge="tst0"), clock=RealClock()) as network:
         network.use_pod_cidrs(CIDRS)
-        print("begun", flush=True)
+        print("started", flush=True)
         while True:
-            await asyncio.gather(*(turn(network, space, number, pick) for number, space in enumerate(spaces)))
+            await asyncio.gather(
+                *(attach_or_detach(network, namespace, number, pick) for number, namespace in enumerate(namespaces))
+            )
 
 
-async def turn(network: BridgeNetwork, space: Path, number: int, pick: random.Random) -> None:
+async def attach_or_detach(network: BridgeNetwork, namespace: Path, number: int, pick: random.Random) -> None:
     ports = [PortMapping(container_port=80, host_port=8000 + number)] if pick.random() < 0.5 else []
-    if space.name in network.known() and pick.random() < 0.5:
-        await network.detach(space.name)
+    if namespace.name in network.known() and pick.random() < 0.5:
+        await network.detach(namespace.name)
     else:
-        await network.attach(space.name, space, ports)
+        await network.attach(namespace.name, namespace, ports)
 
 
 if __name__ == "__main__":

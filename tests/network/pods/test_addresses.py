@@ -17,26 +17,26 @@ CANDIDATES = ["192.0.2.0/24", "10.244.0.0/16", "10.245.0.0/16"]
 CIDRS = [["10.1.0.0/28"], ["fd00::/124"], ["10.1.0.0/29", "fd00::/64"], ["fd00:1::/112", "10.255.255.0/24"]]
 
 
-@given(st.sampled_from(CIDRS), st.lists(st.sampled_from(["take", "give back", "restart"]), max_size=60), st.randoms())
+@given(st.sampled_from(CIDRS), st.lists(st.sampled_from(["allocate", "release", "restart"]), max_size=60), st.randoms())
 def test_no_address_is_allocated_twice(cidrs: list[str], steps: list[str], random: object) -> None:
     ranges = parse_cidrs(cidrs)
-    pool, given_out = AddressPool(()), list[list[str]]()
+    pool, allocated = AddressPool(()), list[list[str]]()
     for step in steps:
         if step == "restart":
-            pool = AddressPool(address for addresses in given_out for address in addresses)
-        elif step == "give back" and given_out:
-            back = given_out.pop(random.randrange(len(given_out)))  # type: ignore[attr-defined]
-            pool.release(back)
-        elif step == "take":
-            room = min(network.num_addresses - 2 - (network.version == 4) for network in ranges)
-            if len(given_out) >= room:
+            pool = AddressPool(address for addresses in allocated for address in addresses)
+        elif step == "release" and allocated:
+            addresses = allocated.pop(random.randrange(len(allocated)))  # type: ignore[attr-defined]
+            pool.release(addresses)
+        elif step == "allocate":
+            capacity = min(network.num_addresses - 2 - (network.version == 4) for network in ranges)
+            if len(allocated) >= capacity:
                 with pytest.raises(NoAddressLeft):
                     pool.allocate(ranges)
                 continue
             new = pool.allocate(ranges)
-            assert not {a for addresses in given_out for a in addresses} & set(new)
-            given_out.append(new)
-    for addresses in given_out:
+            assert not {a for addresses in allocated for a in addresses} & set(new)
+            allocated.append(new)
+    for addresses in allocated:
         for address, network in zip(addresses, ranges, strict=True):
             assert ip_interface(address).network == network
             assert ip_interface(address).ip != network.network_address
@@ -44,7 +44,7 @@ def test_no_address_is_allocated_twice(cidrs: list[str], steps: list[str], rando
             assert network.version == 6 or ip_interface(address).ip != network.broadcast_address
 
 
-def test_a_released_address_is_not_allocated_at_once() -> None:
+def test_released_address_is_not_reused_immediately() -> None:
     pool, ranges = AddressPool(()), parse_cidrs(["10.1.0.0/24"])
     first = pool.allocate(ranges)
     pool.release(first)
@@ -76,10 +76,10 @@ def test_the_first_free_cidr_is_chosen() -> None:
 
 @needs_network
 def test_two_clusters_on_one_machine_choose_different_cidrs(lab: Lab) -> None:
-    pod = lab.space("one")
+    pod = lab.add_namespace("one")
 
     async def main() -> None:
-        assert free_cidr(CANDIDATES, "tst0") == "10.244.0.0/16"  # the first is the node's own
+        assert free_cidr(CANDIDATES, "tst0") == "10.244.0.0/16"  # the node has an address in the first
         config = BridgeConfig(bridge="tst0")
         async with BridgeNetwork(directory=lab.node.parent / "records", config=config, clock=VirtualClock()) as net:
             net.use_pod_cidrs(["10.244.7.0/24"])

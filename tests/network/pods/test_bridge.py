@@ -1,4 +1,4 @@
-"""The pod network on real links: who reaches whom, what survives, and that nothing is left."""
+"""The pod network on real links: connectivity, host ports, restarts, clean-up, and firewalls of other programs."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def port(host: int, to: int = 80, protocol: str = "TCP", ip: str = "") -> PortMa
     return PortMapping(protocol=protocol, container_port=to, host_port=host, host_ip=ip)
 
 
-def test_pods_the_node_and_the_world_reach_each_other(lab: Lab) -> None:
-    first, second = lab.space("one"), lab.space("two")
+def test_pods_reach_pods_the_node_and_external_addresses(lab: Lab) -> None:
+    first, second = lab.add_namespace("one"), lab.add_namespace("two")
 
     async def main() -> None:
         async with network(lab) as net:
@@ -59,13 +59,13 @@ def test_pods_the_node_and_the_world_reach_each_other(lab: Lab) -> None:
             others = await net.attach("two", second, [])
             assert (ips, others) == (["10.77.0.2", "fd77::2"], ["10.77.0.3", "fd77::3"])
             with listening(second, 80) as server:
-                for mine, theirs in zip(ips, others, strict=True):
-                    assert source_seen(server, first, (theirs, 80)) == mine
+                for first_ip, second_ip in zip(ips, others, strict=True):
+                    assert source_seen(server, first, (second_ip, 80)) == first_ip
                 assert source_seen(server, lab.node, (others[0], 80)) == "10.77.0.1"
                 assert source_seen(server, lab.node, (others[1], 80)) == "fd77::1"
             with listening(lab.node, 81) as server:
-                for mine, nodes in zip(ips, (NODE_IP, NODE_IP6), strict=True):
-                    assert source_seen(server, first, (nodes, 81)) == mine
+                for first_ip, node_ip in zip(ips, (NODE_IP, NODE_IP6), strict=True):
+                    assert source_seen(server, first, (node_ip, 81)) == first_ip
             with listening(lab.outside, 82) as server:
                 assert source_seen(server, first, (OUTSIDE_IP, 82)) == NODE_IP
                 assert source_seen(server, first, (OUTSIDE_IP6, 82)) == NODE_IP6
@@ -74,8 +74,8 @@ def test_pods_the_node_and_the_world_reach_each_other(lab: Lab) -> None:
     lab.run(main)
 
 
-def test_the_mtu_is_that_of_the_way_out(lab: Lab) -> None:
-    pod = lab.space("one")
+def test_pod_mtu_equals_that_of_the_default_route_link(lab: Lab) -> None:
+    pod = lab.add_namespace("one")
 
     def mtu() -> int:
         from pyroute2 import IPRoute
@@ -92,9 +92,9 @@ def test_the_mtu_is_that_of_the_way_out(lab: Lab) -> None:
     lab.run(main)
 
 
-def test_pods_of_the_cluster_see_each_other_unmasqueraded(lab: Lab) -> None:
-    """Two nodes of one cluster on one machine, each with its bridge."""
-    first, second = lab.space("one"), lab.space("two")
+def test_pod_traffic_inside_the_cluster_is_not_masqueraded(lab: Lab) -> None:
+    """Two nodes of a cluster share a machine, each with its own bridge."""
+    first, second = lab.add_namespace("one"), lab.add_namespace("two")
 
     async def main() -> None:
         directory = lab.node.parent
@@ -103,10 +103,10 @@ def test_pods_of_the_cluster_see_each_other_unmasqueraded(lab: Lab) -> None:
         async with nets[0], nets[1]:
             nets[0].use_pod_cidrs(["10.76.0.0/24"])
             nets[1].use_pod_cidrs(["10.77.0.0/24"])
-            [mine] = await nets[0].attach("one", first, [port(8080)])
-            [theirs] = await nets[1].attach("two", second, [port(8081)])
+            [first_ip] = await nets[0].attach("one", first, [port(8080)])
+            [second_ip] = await nets[1].attach("two", second, [port(8081)])
             with listening(second, 80) as server:
-                assert source_seen(server, first, (theirs, 80)) == mine
+                assert source_seen(server, first, (second_ip, 80)) == first_ip
                 assert source_seen(server, lab.outside, (NODE_IP, 8081)) == OUTSIDE_IP
             await nets[1].remove_all()
             with listening(first, 80) as server:
@@ -117,7 +117,7 @@ def test_pods_of_the_cluster_see_each_other_unmasqueraded(lab: Lab) -> None:
 
 
 def test_host_ports(lab: Lab) -> None:
-    pod, other = lab.space("one"), lab.space("two")
+    pod, other = lab.add_namespace("one"), lab.add_namespace("two")
     ports = [port(8080), port(8081, ip="127.0.0.1"), port(8082, ip=NODE_IP), port(8053, 53, "UDP")]
 
     async def main() -> None:
@@ -136,7 +136,9 @@ def test_host_ports(lab: Lab) -> None:
                 assert source_seen(dns, lab.node, ("127.0.0.1", 8053)) == "10.77.0.1"
                 assert source_seen(web, other, (NODE_IP, 8080)) == neighbour
                 assert source_seen(web, other, (NODE_IP6, 8080)) == neighbour6
-                assert source_seen(web, pod, (NODE_IP, 8080)) == "10.77.0.1"  # to itself, by way of the node
+                assert (
+                    source_seen(web, pod, (NODE_IP, 8080)) == "10.77.0.1"
+                )  # the pod connects to itself through its host port
                 assert source_seen(web, pod, (NODE_IP6, 8080)) == "fd77::1"
                 for refused in ((NODE_IP, 8081), ("127.0.0.1", 8082)):
                     with pytest.raises(ConnectionRefusedError):
@@ -149,8 +151,8 @@ def test_host_ports(lab: Lab) -> None:
     lab.run(main)
 
 
-def test_a_node_with_one_family(lab: Lab) -> None:
-    pod = lab.space("one")
+def test_single_stack_pod_cidrs(lab: Lab) -> None:
+    pod = lab.add_namespace("one")
 
     async def main() -> None:
         for cidr, node, outside in (("10.77.0.0/24", NODE_IP, OUTSIDE_IP), ("fd77::/64", NODE_IP6, OUTSIDE_IP6)):
@@ -165,16 +167,16 @@ def test_a_node_with_one_family(lab: Lab) -> None:
     lab.run(main)
 
 
-def test_udp_goes_on_with_the_next_pod(lab: Lab) -> None:
-    """One client that never stops sending, from the same port."""
-    first, second = lab.space("one"), lab.space("two")
+def test_udp_flow_moves_to_the_pod_that_takes_over_its_host_port(lab: Lab) -> None:
+    """The client keeps its source port, so that all datagrams belong to one conntrack entry."""
+    first, second = lab.add_namespace("one"), lab.add_namespace("two")
 
     def echoed(client: socket.socket, server: socket.socket) -> bytes:
         client.sendto(b"?", (NODE_IP, 8053))
         try:
             _, source = server.recvfrom(10)
         except TimeoutError:
-            return b"not there"
+            return b"no datagram"
         server.sendto(b"hello", source)
         return client.recv(10)
 
@@ -184,7 +186,7 @@ def test_udp_goes_on_with_the_next_pod(lab: Lab) -> None:
             await net.attach("two", second, [])
             with client, listening(lab.node, 8053, UDP) as old, listening(second, 53, UDP) as web:
                 client.settimeout(60)
-                assert echoed(client, old) == b"hello"  # the node itself has the port
+                assert echoed(client, old) == b"hello"  # a socket of the node has the port
                 await net.attach("one", first, [port(8053, 53, "UDP")])
                 with listening(first, 53, UDP) as server:
                     assert echoed(client, server) == b"hello"
@@ -197,8 +199,8 @@ def test_udp_goes_on_with_the_next_pod(lab: Lab) -> None:
 
 
 @needs_sctp
-def test_host_ports_of_sctp(lab: Lab) -> None:
-    pod = lab.space("one")
+def test_sctp_host_ports(lab: Lab) -> None:
+    pod = lab.add_namespace("one")
 
     async def main() -> None:
         async with network(lab) as net:
@@ -213,7 +215,7 @@ def test_host_ports_of_sctp(lab: Lab) -> None:
 def test_without_bridge_filtering_redirected_connections_are_masqueraded(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pod, other = lab.space("one"), lab.space("two")
+    pod, other = lab.add_namespace("one"), lab.add_namespace("two")
     monkeypatch.setattr("sampan.network.pods.sysctls.show_bridged", lambda: False)
     monkeypatch.setattr("sampan.network.pods.host_network.HostNetwork._route_frames", lambda self: False)
 
@@ -235,7 +237,7 @@ def test_without_bridge_filtering_redirected_connections_are_masqueraded(
 
 
 def test_pods_do_not_reach_the_nodes_loopback(lab: Lab) -> None:
-    pod = lab.space("one")
+    pod = lab.add_namespace("one")
 
     def misroute() -> None:
         from pyroute2 import IPRoute
@@ -262,8 +264,8 @@ def test_pods_do_not_reach_the_nodes_loopback(lab: Lab) -> None:
 # -- restarts and leftovers --------------------------------------------------------------------------------------------
 
 
-def test_a_kubelet_that_begins_anew_knows_its_pods(lab: Lab) -> None:
-    pods = {name: lab.space(name) for name in ("one", "two", "three")}
+def test_pod_networks_are_restored_after_kubelet_restart(lab: Lab) -> None:
+    pods = {name: lab.add_namespace(name) for name in ("one", "two", "three")}
     ports = [port(8080)]
 
     async def killed() -> None:
@@ -277,7 +279,7 @@ def test_a_kubelet_that_begins_anew_knows_its_pods(lab: Lab) -> None:
         await net._do(net._machine.close)
         net._thread.shutdown()
 
-    async def again() -> None:
+    async def restarted() -> None:
         config = BridgeConfig(bridge="tst0")
         async with BridgeNetwork(directory=lab.node.parent / "records", config=config, clock=VirtualClock()) as net:
             assert net.known() == ["one"]
@@ -299,12 +301,12 @@ def test_a_kubelet_that_begins_anew_knows_its_pods(lab: Lab) -> None:
 
     lab.run(killed)
     lab.end(pods["two"])
-    lab.run(again)
+    lab.run(restarted)
 
 
-def test_nothing_is_left(lab: Lab) -> None:
+def test_remove_all_leaves_no_links_rules_or_records(lab: Lab) -> None:
     before = lab.links()
-    pods = [lab.space(f"pod{i}") for i in range(6)]
+    pods = [lab.add_namespace(f"pod{i}") for i in range(6)]
 
     async def main() -> None:
         run_nft("add", "table", "inet", "others")
@@ -323,9 +325,9 @@ def test_nothing_is_left(lab: Lab) -> None:
     assert not list((lab.node.parent / "tst0-records").iterdir())
 
 
-def test_leftovers_of_pods_that_are_gone_are_taken_away(lab: Lab) -> None:
+def test_network_of_a_vanished_pod_is_removed_at_startup(lab: Lab) -> None:
     before = lab.links()
-    pod = lab.space("one")
+    pod = lab.add_namespace("one")
 
     async def first() -> None:
         async with network(lab) as net:
@@ -343,8 +345,8 @@ def test_leftovers_of_pods_that_are_gone_are_taken_away(lab: Lab) -> None:
     assert lab.links() == before
 
 
-def test_a_new_sandbox_of_the_same_pod(lab: Lab) -> None:
-    old, new = lab.space("old"), lab.space("new")
+def test_new_sandbox_of_a_pod_keeps_its_addresses_and_replaces_its_host_ports(lab: Lab) -> None:
+    old, new = lab.add_namespace("old"), lab.add_namespace("new")
 
     async def main() -> None:
         async with network(lab) as net:
@@ -359,24 +361,24 @@ def test_a_new_sandbox_of_the_same_pod(lab: Lab) -> None:
     lab.run(main)
 
 
-def test_another_range(lab: Lab) -> None:
-    first, second = lab.space("one"), lab.space("two")
+def test_pods_of_the_old_and_the_new_pod_cidr_reach_each_other(lab: Lab) -> None:
+    first, second = lab.add_namespace("one"), lab.add_namespace("two")
 
     async def main() -> None:
         async with network(lab, ["10.77.0.0/24"]) as net:
-            [mine] = await net.attach("one", first, [])
+            [first_ip] = await net.attach("one", first, [])
             net.use_pod_cidrs(["10.78.0.0/24"])
-            [theirs] = await net.attach("two", second, [])
-            assert theirs == "10.78.0.2"
+            [second_ip] = await net.attach("two", second, [])
+            assert second_ip == "10.78.0.2"
             with listening(second, 80) as server:
-                assert source_seen(server, first, (theirs, 80)) == mine
+                assert source_seen(server, first, (second_ip, 80)) == first_ip
             await net.remove_all()
 
     lab.run(main)
 
 
-def test_a_pod_that_runs_keeps_its_network_when_a_repetition_fails(lab: Lab) -> None:
-    pod = lab.space("one")
+def test_running_pod_keeps_its_network_when_a_second_attach_fails(lab: Lab) -> None:
+    pod = lab.add_namespace("one")
 
     async def main() -> None:
         async with network(lab) as net:
@@ -392,7 +394,7 @@ def test_a_pod_that_runs_keeps_its_network_when_a_repetition_fails(lab: Lab) -> 
     lab.run(main)
 
 
-# -- others on the machine ---------------------------------------------------------------------------------------------
+# -- firewalls and other programs --------------------------------------------------------------------------------------
 
 DOCKER = """
 table ip filter {
@@ -404,8 +406,8 @@ table ip6 filter {
 """
 
 
-def test_a_firewall_like_dockers_lets_pods_through(lab: Lab) -> None:
-    first, second = lab.space("one"), lab.space("two")
+def test_pod_traffic_passes_an_nftables_forward_policy_of_drop(lab: Lab) -> None:
+    first, second = lab.add_namespace("one"), lab.add_namespace("two")
 
     async def main() -> None:
         run_nft("-f", "-", text=DOCKER)
@@ -424,41 +426,41 @@ def test_a_firewall_like_dockers_lets_pods_through(lab: Lab) -> None:
     lab.run(main)
 
 
-def legacy(*args: str) -> str:
+def iptables_legacy(*args: str) -> str:
     programs = (["iptables-legacy", *args], ["ip6tables-legacy", *args])
     return "".join(subprocess.run(argv, check=True, capture_output=True, text=True).stdout for argv in programs)
 
 
-def can_legacy() -> bool:
-    """Asked in a new network: where the kernel can, this makes tables."""
+def has_iptables_legacy() -> bool:
+    """Try it in a new network namespace, because listing the rules creates tables."""
     argv = ["unshare", "--net", "sh", "-c", "iptables-legacy -S && ip6tables-legacy -S"]
     return not unsupported_reason() and subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.skipif(not can_legacy(), reason="there is no iptables-legacy, or the kernel has no place for its rules")
-def test_a_firewall_outside_nftables_lets_pods_through(lab: Lab) -> None:
-    first, second = lab.space("one"), lab.space("two")
+@pytest.mark.skipif(not has_iptables_legacy(), reason="there is no iptables-legacy, or the kernel does not support it")
+def test_pod_traffic_passes_an_iptables_legacy_forward_policy_of_drop(lab: Lab) -> None:
+    first, second = lab.add_namespace("one"), lab.add_namespace("two")
 
     async def main() -> None:
-        legacy("-P", "FORWARD", "DROP")
-        before = legacy("-S")
+        iptables_legacy("-P", "FORWARD", "DROP")
+        before = iptables_legacy("-S")
         async with network(lab) as net:
             ips = await net.attach("one", first, [port(8080)])
             await net.attach("two", second, [])
             await net._do(net._machine.check)
-            assert legacy("-S").count("sampan: pods of tst0") == 4
+            assert iptables_legacy("-S").count("sampan: pods of tst0") == 4
             with listening(first, 80) as server:
                 assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
                 for ip in ips:
                     assert source_seen(server, second, (ip, 80))
             await net.remove_all()
-        assert legacy("-S") == before
+        assert iptables_legacy("-S") == before
 
     lab.run(main)
 
 
-def test_what_others_take_away_is_put_back(lab: Lab) -> None:
-    pod, clock = lab.space("one"), VirtualClock()
+def test_deleted_rules_and_bridge_are_restored(lab: Lab) -> None:
+    pod, clock = lab.add_namespace("one"), VirtualClock()
 
     async def main() -> None:
         config = BridgeConfig(bridge="tst0")
@@ -468,7 +470,9 @@ def test_what_others_take_away_is_put_back(lab: Lab) -> None:
             run_nft("flush", "ruleset")
             run_nft("-f", "-", text=DOCKER)
             with listening(pod, 80) as server:
-                await net.attach("two", lab.space("two"), [port(8082)])  # a change that fails writes all anew
+                await net.attach(
+                    "two", lab.add_namespace("two"), [port(8082)]
+                )  # a failed change writes the whole table again
                 assert b"8080" in run_nft("list", "ruleset")
                 run_nft("flush", "ruleset")
                 run_nft("-f", "-", text=DOCKER)
@@ -489,8 +493,8 @@ def _delete_link(name: str) -> None:
         netlink.link("del", index=socket.if_nametoindex(name))
 
 
-def test_refusals_say_why(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = lab.space("one"), lab.space("two")
+def test_failed_attach_reports_the_reason(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = lab.add_namespace("one"), lab.add_namespace("two")
 
     async def main() -> None:
         async with network(lab, ["192.0.2.128/25"]) as net:
@@ -507,7 +511,7 @@ def test_refusals_say_why(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
                 net.use_pod_cidrs(["10.0.0.0/24", "10.0.1.0/24"])
             assert net.known() == ["one"]
             links = lab.links()
-            await _check_other_owner(lab, second)
+            await _check_bridge_of_another_owner(lab, second)
             assert lab.links() == links
             await net.remove_all()
         monkeypatch.setattr("shutil.which", lambda *args, **more: None)
@@ -518,7 +522,7 @@ def test_refusals_say_why(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.run(main)
 
 
-async def _check_other_owner(lab: Lab, pod: Path) -> None:
+async def _check_bridge_of_another_owner(lab: Lab, pod: Path) -> None:
     config = BridgeConfig(bridge="tst0")
     async with BridgeNetwork(directory=lab.node.parent / "another", config=config, clock=VirtualClock()) as net:
         net.use_pod_cidrs(["10.79.0.0/24"])

@@ -1,4 +1,4 @@
-"""The network for engines with CNI: the file, and the standard plug-ins fed with it as an engine does."""
+"""The network for engines with CNI: the conflist, and the standard plug-ins called with it as an engine does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIG = BridgeConfig(bridge="tst0")
 _DROP = "table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; }; }"
 
 
-def test_the_file() -> None:
+def test_conflist_content() -> None:
     networks = [ip_network("10.77.0.0/24"), ip_network("fd77::/64")]
     config = conflist(CONFIG, networks, Path("/state"), 1400)
     bridge, ports = config["plugins"]
@@ -39,7 +39,7 @@ def test_the_file() -> None:
 
 
 @needs_network
-def test_missing_plugins_are_named(lab: Lab, tmp_path: Path) -> None:
+def test_missing_cni_plugins_are_reported(lab: Lab, tmp_path: Path) -> None:
     async def main() -> None:
         network = CniNetwork(
             config=CONFIG,
@@ -57,7 +57,7 @@ def test_missing_plugins_are_named(lab: Lab, tmp_path: Path) -> None:
     lab.run(main)
 
 
-def test_a_network_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_no_conflist_is_written_beside_that_of_another_network(tmp_path: Path) -> None:
     network = CniNetwork(config=CONFIG, state=tmp_path / "state", clock=RealClock(), directory=tmp_path / "net.d")
     (tmp_path / "net.d").mkdir()
     (tmp_path / "net.d" / "87-other.conflist").write_text("{}")
@@ -65,32 +65,32 @@ def test_a_network_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     assert not network.file.exists()
 
 
-def test_an_engine_serves_one_node(tmp_path: Path) -> None:
-    """But a file whose node is gone is nobody's."""
+def test_apply_fails_beside_a_conflist_of_another_existing_node(tmp_path: Path) -> None:
+    """An engine serves one node. A conflist whose node no longer exists is removed."""
     network = CniNetwork(
         config=CONFIG,
-        state=tmp_path / "mine" / "state",
+        state=tmp_path / "node" / "state",
         clock=RealClock(),
         directory=tmp_path,
         plugin_directories=[tmp_path],
     )
     other = tmp_path / "10-sampan-tst1.conflist"
-    (tmp_path / "theirs").mkdir()
-    other.write_text(json.dumps(conflist(BridgeConfig(bridge="tst1"), [], tmp_path / "theirs" / "state", 1500)))
+    (tmp_path / "other-node").mkdir()
+    other.write_text(json.dumps(conflist(BridgeConfig(bridge="tst1"), [], tmp_path / "other-node" / "state", 1500)))
     with pytest.raises(RuntimeFailure, match="can serve only one"):
         asyncio.run(network.apply(["10.77.0.0/24"]))
-    (tmp_path / "theirs").rmdir()
+    (tmp_path / "other-node").rmdir()
     with pytest.raises(RuntimeFailure, match="plug-ins"):
         asyncio.run(network.apply(["10.77.0.0/24"]))
     assert not other.exists()
 
 
 _CHAINS = ["-P PREROUTING ACCEPT", "-N CNI-HOSTPORT-DNAT", "-N CNI-HOSTPORT-MASQ", "-N KUBE-SERVICES"]
-_WAYS = ["-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT", "-A POSTROUTING -j CNI-HOSTPORT-MASQ"]
+_JUMPS = ["-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT", "-A POSTROUTING -j CNI-HOSTPORT-MASQ"]
 
 
-def test_what_portmap_leaves_is_taken_away() -> None:
-    commands = portmap_removal([*_CHAINS, *_WAYS, "-A POSTROUTING -j KUBE-SERVICES"])
+def test_unused_portmap_chains_are_removed() -> None:
+    commands = portmap_removal([*_CHAINS, *_JUMPS, "-A POSTROUTING -j KUBE-SERVICES"])
     assert commands == [
         ["-D", "PREROUTING", "-m", "addrtype", "--dst-type", "LOCAL", "-j", "CNI-HOSTPORT-DNAT"],
         ["-D", "POSTROUTING", "-j", "CNI-HOSTPORT-MASQ"],
@@ -99,14 +99,14 @@ def test_what_portmap_leaves_is_taken_away() -> None:
         ["-X", "CNI-HOSTPORT-DNAT"],
         ["-X", "CNI-HOSTPORT-MASQ"],
     ]
-    assert portmap_removal([*_CHAINS, *_WAYS, "-A CNI-HOSTPORT-DNAT -p tcp -j CNI-DN-1"]) == []
+    assert portmap_removal([*_CHAINS, *_JUMPS, "-A CNI-HOSTPORT-DNAT -p tcp -j CNI-DN-1"]) == []
     assert portmap_removal([]) == []
 
 
 @needs_network
-@pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not here")
-def test_a_pod_by_plugins(lab: Lab, tmp_path: Path) -> None:
-    pod, before = lab.space("pod"), lab.links()
+@pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not installed")
+def test_standard_cni_plugins_connect_a_pod(lab: Lab, tmp_path: Path) -> None:
+    pod, before = lab.add_namespace("pod"), lab.links()
     network = CniNetwork(config=CONFIG, state=tmp_path / "state", clock=RealClock(), directory=tmp_path / "net.d")
 
     async def main() -> None:
@@ -131,8 +131,8 @@ def test_a_pod_by_plugins(lab: Lab, tmp_path: Path) -> None:
 
 
 @needs_network
-@pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not here")
-def test_rules_and_file_are_restored(lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not installed")
+def test_deleted_rules_and_conflist_are_restored(lab: Lab, tmp_path: Path) -> None:
     """Another program flushes all tables, and adds a chain that drops, as Docker does when it starts."""
     clock = VirtualClock()
     network = CniNetwork(config=CONFIG, state=tmp_path / "state", clock=clock, directory=tmp_path / "net.d")
@@ -157,12 +157,12 @@ def test_rules_and_file_are_restored(lab: Lab, tmp_path: Path) -> None:
 
 
 def _call_all(file: Path, command: str, namespace: Path) -> dict[str, Any]:
-    """As engines do: each plug-in of the list with the result of the one before."""
-    whole = json.loads(file.read_bytes())
-    plugins = whole["plugins"] if command == "ADD" else whole["plugins"][::-1]
+    """Call each plug-in of the conflist with the result of the previous plug-in, as engines do."""
+    conflist_content = json.loads(file.read_bytes())
+    plugins = conflist_content["plugins"] if command == "ADD" else conflist_content["plugins"][::-1]
     result: dict[str, Any] | None = None
     for plugin in plugins:
-        plugin_config = {**plugin, "name": whole["name"], "cniVersion": whole["cniVersion"]}
+        plugin_config = {**plugin, "name": conflist_content["name"], "cniVersion": conflist_content["cniVersion"]}
         if plugin.get("capabilities", {}).get("portMappings"):
             mapping = {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}
             plugin_config["runtimeConfig"] = {"portMappings": [mapping]}
@@ -180,7 +180,7 @@ def _call(command: str, namespace: Path, plugin_config: dict[str, Any]) -> dict[
         if (directory / plugin_config["type"]).exists()
     )
     env = {"CNI_COMMAND": command, "CNI_CONTAINERID": "pod", "CNI_NETNS": str(namespace), "CNI_IFNAME": "eth0"}
-    done = subprocess.run(
+    process = subprocess.run(
         [program],
         input=json.dumps(plugin_config).encode(),
         capture_output=True,
@@ -188,5 +188,5 @@ def _call(command: str, namespace: Path, plugin_config: dict[str, Any]) -> dict[
         check=False,
         timeout=60,
     )
-    assert done.returncode == 0, done.stdout
-    return json.loads(done.stdout) if done.stdout else None
+    assert process.returncode == 0, process.stdout
+    return json.loads(process.stdout) if process.stdout else None

@@ -1,4 +1,4 @@
-"""Real containerd connects pods by the CNI file: the same network as where Sampan makes it itself."""
+"""Real containerd connects pods by the conflist, in the same way as `BridgeNetwork` does."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tests.eventually import eventually
 from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, listening, needs_network
 from tests.runtimes import engines, leftovers
 
-_LACKING = engines.missing("containerd", "runc", "iptables")
+_MISSING = engines.missing("containerd", "runc", "iptables")
 _GREETING = "echo hello | nc -l -p 80"
 
 pytestmark = [
     needs_network,
-    pytest.mark.skipif(bool(_LACKING), reason=_LACKING or "can"),
-    pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not here"),
+    pytest.mark.skipif(bool(_MISSING), reason=_MISSING or "installed"),
+    pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not installed"),
 ]
 
 
-def test_a_pod_of_containerd(lab: Lab, tmp_path: Path) -> None:
+def test_containerd_connects_a_pod_by_the_conflist(lab: Lab, tmp_path: Path) -> None:
     before = lab.links()
 
     async def main() -> None:
@@ -68,8 +68,12 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
         pod = await bench.sandbox(ports=[PortMapping(container_port=80, host_port=8080)])
         assert list(bench.runtime.pod_report(pod).ips) == ["10.77.0.2"]
         await bench.start(pod, f"while true; do {_GREETING}; done")
-        for space, to in ((lab.node, ("10.77.0.2", 80)), (lab.outside, (NODE_IP, 8080)), (lab.node, (NODE_IP, 8080))):
-            assert await _received(space, to) == b"hello\n"
+        for namespace, to in (
+            (lab.node, ("10.77.0.2", 80)),
+            (lab.outside, (NODE_IP, 8080)),
+            (lab.node, (NODE_IP, 8080)),
+        ):
+            assert await _received(namespace, to) == b"hello\n"
         with listening(lab.outside, 82) as server:
             request = asyncio.ensure_future(bench.output(pod, f"echo | nc {OUTSIDE_IP} 82"))
             client, source = await asyncio.to_thread(server.accept)
@@ -78,11 +82,11 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
             await request
 
 
-async def _received(space: Path, to: tuple[str, int]) -> bytes:
-    """The server may not listen yet, or be between two."""
+async def _received(namespace: Path, to: tuple[str, int]) -> bytes:
+    """Return what the server sends. It may not listen yet, and it restarts after each connection."""
 
-    def ask() -> bytes:
+    def receive() -> bytes:
         with socket.create_connection(to, timeout=60) as link:
             return link.recv(100)
 
-    return await eventually(lambda: asyncio.to_thread(in_network, space, ask), ignore=(ConnectionRefusedError,))
+    return await eventually(lambda: asyncio.to_thread(in_network, namespace, receive), ignore=(ConnectionRefusedError,))

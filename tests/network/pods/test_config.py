@@ -1,4 +1,4 @@
-"""Names fit the kernel's length and tell whose they are."""
+"""Names of bridges and links: they fit the kernel's limit and identify their owner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sampan.network.pods.config import hardware_for, is_link_of, link_for
 
 
 @given(st.text(), st.text())
-def test_links_are_known_by_their_bridge(identity: str, uid: str) -> None:
+def test_link_names_identify_their_bridge(identity: str, uid: str) -> None:
     bridge = bridge_for(identity)
     link = link_for(bridge, uid)
     assert BridgeConfig(bridge=bridge).bridge == bridge == bridge_for(identity)
@@ -25,11 +25,11 @@ def test_links_are_known_by_their_bridge(identity: str, uid: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "toolongname", "a-b", "a/b", "A", "0a", 'a"b'])
-def test_names_that_no_bridge_may_have(name: str) -> None:
+def test_invalid_bridge_names_are_rejected(name: str) -> None:
     with pytest.raises(ValueError, match="is not a bridge name"):
         BridgeConfig(bridge=name)
 
 
-def test_hardware_goes_with_the_address() -> None:
+def test_hardware_address_is_derived_from_the_ip_address() -> None:
     assert hardware_for("10.1.0.2/24") == "0a:58:0a:01:00:02"
     assert hardware_for("fd00::2/64") == hardware_for("fd00::2/64") != hardware_for("fd00::3/64")

@@ -1,4 +1,4 @@
-"""What is added where another firewall refuses to forward."""
+"""Rules that accept traffic of pods in chains of other firewalls that drop forwarded packets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def listing(*chains: dict[str, Any]) -> dict[str, Any]:
     return {"nftables": [{"metainfo": {}}, *({"chain": chain} for chain in chains)]}
 
 
-def test_only_chains_that_refuse_count() -> None:
+def test_forward_chains_with_a_drop_policy_are_found() -> None:
     rules = listing(
         {**FORWARD, "family": "ip", "table": "filter", "policy": "drop"},
         {**FORWARD, "family": "ip6", "table": "filter", "policy": "accept"},
@@ -33,21 +33,21 @@ def test_only_chains_that_refuse_count() -> None:
         {"family": "inet", "table": "firewall", "name": "forward", "hook": "forward", "policy": "drop"},
         {"family": "inet", "table": "sampan-pods-tst0", "name": "forward", "hook": "forward", "policy": "drop"},
     )
-    refusing = list(dropping_chains(rules, "tst0"))
-    assert refusing == [NftChain("ip", "filter", "FORWARD"), NftChain("inet", "firewall", "forward")]
-    assert [chain.is_of_iptables for chain in refusing] == [True, False]
+    chains = list(dropping_chains(rules, "tst0"))
+    assert chains == [NftChain("ip", "filter", "FORWARD"), NftChain("inet", "firewall", "forward")]
+    assert [chain.is_of_iptables for chain in chains] == [True, False]
     assert [str(chain) for chain in iptables_chains(rules)] == ["ip filter FORWARD", "ip6 filter FORWARD"]
 
 
-def test_others_firewalls_are_named_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocking_firewalls_are_logged_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     rules = listing(
         {"family": "inet", "table": "firewall", "name": "forward", "hook": "forward", "policy": "drop"},
         {"family": "inet", "table": "firewalld", "name": "filter_FORWARD", "hook": "forward", "policy": "accept"},
     )
-    monkeypatch.setattr("shutil.which", lambda name: None)  # of iptables nothing is asked
-    consent = ForwardRules("tst0")
+    monkeypatch.setattr("shutil.which", lambda name: None)  # iptables is not called
+    forward_rules = ForwardRules("tst0")
     for _ in range(2):
-        consent.ensure(rules)
+        forward_rules.ensure(rules)
     assert [record.message for record in caplog.records] == [
         "nftables chain inet firewall forward drops packets by default, possibly also packets of pods",
         "firewalld is running and blocks traffic of pods; to allow it, run: "
@@ -55,7 +55,7 @@ def test_others_firewalls_are_named_once(caplog: pytest.LogCaptureFixture, monke
     ]
 
 
-def test_rules_with_our_mark() -> None:
+def test_accept_rules_are_recognized_by_their_comment() -> None:
     chain = NftChain("ip", "filter", "FORWARD")
     assert accept_rules(chain, "tst0").splitlines() == [
         'add rule ip filter FORWARD iifname "tst0" counter accept comment "sampan: pods of tst0"',
@@ -71,7 +71,7 @@ def test_rules_with_our_mark() -> None:
     assert deletions(chain, [2]) == "delete rule ip filter FORWARD handle 2\n"
 
 
-def test_the_same_for_iptables_of_old() -> None:
+def test_iptables_legacy_accept_rules() -> None:
     assert legacy_rules("tst0")[0] == [
         "FORWARD", "-i", "tst0", "-m", "comment", "--comment", "sampan: pods of tst0", "-j", "ACCEPT",
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from tests.network.pods.lab import Lab, needs_network
 
 
 @needs_network
-def test_links_are_deleted_beside_one_that_the_kernel_deletes(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delete_continues_past_a_link_that_the_kernel_has_removed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel removes a link with the namespace of its peer, at any time after it was looked up."""
     index_of, indexes = links.index_of, {"gone0": 1_000_000}
 

@@ -21,7 +21,7 @@ from tests.network.pods.lab import Lab, listening, needs_network
 LIMIT = 8_000_000
 AMOUNT = 700_000
 SLOW_S = 0.4
-"""The limit lets the amount pass within 0.7 s, less a small burst."""
+"""At the limit, sending the amount takes 0.7 s, less a small burst."""
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,12 @@ SLOW_S = 0.4
     ],
     ids=["none", "ingress", "egress"],
 )
-def test_limits_are_annotations(annotations: dict[str, str], expected: Bandwidth) -> None:
+def test_bandwidth_limits_are_read_from_annotations(annotations: dict[str, str], expected: Bandwidth) -> None:
     assert bandwidth_of(annotations) == expected
 
 
 @pytest.mark.parametrize(("value", "reason"), [("10", "small"), ("2P", "large"), ("fast", "quantit")])
-def test_unreasonable_limits_are_refused(value: str, reason: str) -> None:
+def test_invalid_bandwidth_annotations_are_rejected(value: str, reason: str) -> None:
     with pytest.raises(RuntimeFailure) as failure:
         bandwidth_of({"kubernetes.io/egress-bandwidth": value})
     assert "annotation kubernetes.io/egress-bandwidth: " in failure.value.message
@@ -68,7 +68,7 @@ def sending_time(source: Path, target: Path, address: str) -> float:
 
 @needs_network
 def test_the_bandwidth_of_a_pod_is_limited_in_each_direction(lab: Lab, tmp_path: Path) -> None:
-    free, slow = lab.space("free"), lab.space("slow")
+    free, slow = lab.add_namespace("free"), lab.add_namespace("slow")
 
     async def main() -> None:
         network = BridgeNetwork(directory=tmp_path, config=BridgeConfig(bridge="tst0"), clock=VirtualClock())
@@ -89,4 +89,4 @@ def test_the_bandwidth_of_a_pod_is_limited_in_each_direction(lab: Lab, tmp_path:
             await network.remove_all()
 
     lab.run(main)
-    lab.spaces.remove(slow)
+    lab.namespaces.remove(slow)

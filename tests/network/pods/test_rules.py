@@ -1,4 +1,4 @@
-"""The text of packet rules."""
+"""The nftables text of host ports and masquerading."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def port(host: int, to: int = 80, protocol: str = "TCP", ip: str = "") -> PortMa
         (port(80, ip="2001:db8:0::1"), {("bound6", "2001:db8::1 . tcp . 80", "fd01::2 . 80")}),
     ],
 )
-def test_host_ports_as_elements(mapping: PortMapping, expected: set[Element]) -> None:
+def test_host_port_mappings_become_set_elements(mapping: PortMapping, expected: set[Element]) -> None:
     all_elements = port_elements(record("a", mapping))
     assert {element for element in all_elements if not element.set.startswith("own")} == expected
     assert {element.key for element in all_elements if element.set.startswith("own")} == {
@@ -55,18 +55,18 @@ def test_a_pod_without_host_ports_needs_no_rules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mine", "fault"),
+    ("mapping", "error"),
     [
         (port(80, protocol="ICMP"), "host port 80: there is no protocol 'icmp'"),
         (port(80, ip="1.2.3.4; flush ruleset"), "host port 80: '1.2.3.4; flush ruleset' is not an IP address"),
         (port(70000), "host port 70000 to 80: not a port"),
     ],
 )
-def test_faulty_host_ports(mine: PortMapping, fault: str) -> None:
-    assert list(port_errors(host_port_mappings([mine]))) == [fault]
+def test_invalid_host_ports_are_reported(mapping: PortMapping, error: str) -> None:
+    assert list(port_errors(host_port_mappings([mapping]))) == [error]
 
 
-def test_one_pod_for_a_port() -> None:
+def test_host_port_of_another_pod_is_a_conflict() -> None:
     others = [record("b", port(80), last=3), record("c", port(81, ip="192.0.2.1"), last=4)]
     assert port_conflict(record("a", port(80)), others) == "host port tcp . 80 is in use by pod b"
     assert port_conflict(record("a", port(81, ip="192.0.2.1")), others)
@@ -85,17 +85,19 @@ PORTS = st.builds(
 
 
 @given(st.lists(PORTS, max_size=8, unique_by=lambda p: (p.protocol, p.host_port)), st.integers())
-def test_the_same_network_has_the_same_text(ports: list[HostPortMapping], seed: int) -> None:
-    of = PodNetworkRecord(uid="a", link="l", namespace="n", addresses=("10.1.0.2/24", "fd01::2/64"), ports=tuple(ports))
-    in_order = list(port_elements(of))
-    other = random.Random(seed).sample(in_order, len(in_order))
-    turned = rules.Rules(bridge="tst0", pods=NETWORKS[::-1], cluster=RULES.cluster)
-    assert rules.table_text(RULES, in_order) == rules.table_text(turned, other)
+def test_table_text_does_not_depend_on_order(ports: list[HostPortMapping], seed: int) -> None:
+    pod_record = PodNetworkRecord(
+        uid="a", link="l", namespace="n", addresses=("10.1.0.2/24", "fd01::2/64"), ports=tuple(ports)
+    )
+    in_order = list(port_elements(pod_record))
+    shuffled = random.Random(seed).sample(in_order, len(in_order))
+    reversed_rules = rules.Rules(bridge="tst0", pods=NETWORKS[::-1], cluster=RULES.cluster)
+    assert rules.table_text(RULES, in_order) == rules.table_text(reversed_rules, shuffled)
 
 
 @needs_network
 @pytest.mark.parametrize("sees_bridged", [True, False])
-def test_nft_takes_the_text_again_and_again(lab: Lab, sees_bridged: bool) -> None:
+def test_nft_applies_rule_texts_repeatedly(lab: Lab, sees_bridged: bool) -> None:
     pod_elements = list(
         port_elements(record("a", port(80), port(80, protocol="UDP"), port(81, protocol="SCTP", ip="192.0.2.1")))
     )

@@ -1,4 +1,4 @@
-"""What tests of network policies share."""
+"""Fixtures of tests of network policies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.network.policy.policy_lab import PolicyLab
 
 @pytest.fixture(scope="module")
 def routed_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PolicyLab]:
-    """A lab on a kernel without br_netfilter."""
+    """Yield a lab that behaves as on a kernel without br_netfilter."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sampan.network.pods.sysctls.show_bridged", _hide_bridged)
         lab = PolicyLab(tmp_path_factory.mktemp("routed"))
@@ -30,7 +30,7 @@ def _hide_bridged() -> bool:
 
 @pytest.fixture(scope="module")
 def policy_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PolicyLab]:
-    lab = PolicyLab(tmp_path_factory.mktemp("spaces"))
+    lab = PolicyLab(tmp_path_factory.mktemp("namespaces"))
     try:
         yield lab
     finally:

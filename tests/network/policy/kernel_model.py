@@ -113,7 +113,7 @@ class KernelModel:
     # -- packets -----------------------------------------------------------------------------------------------------
 
     def accepts(self, packet: Packet, interface: str = "bridge") -> bool:
-        """Whether the first packet of a connection is forwarded."""
+        """Return whether the first packet of a connection is forwarded."""
         base = sorted((chain.priority, name) for name, chain in self.chains.items() if chain.hook)
         return all(self._walk(name, packet, interface) != "drop" for _, name in base)
 

@@ -1,4 +1,4 @@
-"""Builders of the objects that policies are about, and hypothesis strategies for random ones."""
+"""Builders of namespaces, pods and policies, and hypothesis strategies for random ones."""
 
 from __future__ import annotations
 
@@ -41,18 +41,20 @@ def pod(
     host_network: bool = False,
     uid: str = "",
 ) -> Pod:
-    space, _, name = key.partition("/")
-    declared = [ContainerPort(name=title, protocol=protocol, containerPort=number) for title, protocol, number in ports]
+    namespace_name, _, name = key.partition("/")
+    container_ports = [
+        ContainerPort(name=port, protocol=protocol, containerPort=number) for port, protocol, number in ports
+    ]
     return Pod(
-        metadata=ObjectMeta(name=name, namespace=space, uid=uid or f"uid-{key}", labels=dict(labels or {})),
-        spec=PodSpec(nodeName=node, hostNetwork=host_network, containers=[Container(name="c", ports=declared)]),
+        metadata=ObjectMeta(name=name, namespace=namespace_name, uid=uid or f"uid-{key}", labels=dict(labels or {})),
+        spec=PodSpec(nodeName=node, hostNetwork=host_network, containers=[Container(name="c", ports=container_ports)]),
         status=PodStatus(phase="Running", podIPs=[PodIP(ip=address) for address in addresses]),
     )
 
 
 def policy(key: str, spec: NetworkPolicySpec) -> NetworkPolicy:
-    space, _, name = key.partition("/")
-    return NetworkPolicy(metadata=ObjectMeta(name=name, namespace=space, uid=f"uid-{key}"), spec=spec)
+    namespace_name, _, name = key.partition("/")
+    return NetworkPolicy(metadata=ObjectMeta(name=name, namespace=namespace_name, uid=f"uid-{key}"), spec=spec)
 
 
 def selector(**labels: str) -> LabelSelector:
@@ -125,8 +127,10 @@ def policies(draw: st.DrawFn) -> NetworkPolicySpec:
     return NetworkPolicySpec(
         podSelector=draw(selectors()),
         policyTypes=draw(st.sampled_from(([], ["Ingress"], ["Egress"], ["Ingress", "Egress"]))),
-        ingress=[NetworkPolicyIngressRule(from_=who, ports=ports) for who, ports in draw(st.lists(rules, max_size=2))],
-        egress=[NetworkPolicyEgressRule(to=who, ports=ports) for who, ports in draw(st.lists(rules, max_size=2))],
+        ingress=[
+            NetworkPolicyIngressRule(from_=peers, ports=ports) for peers, ports in draw(st.lists(rules, max_size=2))
+        ],
+        egress=[NetworkPolicyEgressRule(to=peers, ports=ports) for peers, ports in draw(st.lists(rules, max_size=2))],
     )
 
 
@@ -135,7 +139,7 @@ def namespaces(draw: st.DrawFn) -> Namespace:
     return namespace(draw(st.sampled_from(NAMESPACES)), draw(_LABELS))
 
 
-POD_KEYS = tuple(f"{space}/{name}" for space in NAMESPACES for name in "abc")
+POD_KEYS = tuple(f"{namespace}/{name}" for namespace in NAMESPACES for name in "abc")
 
 
 @st.composite

@@ -31,7 +31,7 @@ from tests.network.policy import objects
 from tests.network.policy.oracle import Oracle, Packet
 
 BRIDGE = "tstp0"
-PODS = tuple(f"{space}/{name}" for space in "xyz" for name in "abc")
+PODS = tuple(f"{namespace}/{name}" for namespace in "xyz" for name in "abc")
 PORTS = (80, 81)
 NAMED = tuple((f"serve-{port}-{protocol.lower()}", protocol, port) for port in PORTS for protocol in ("TCP", "UDP"))
 _ALLOWED_WAIT_S, _DENIED_WAIT_S = 20.0, 0.08
@@ -43,7 +43,7 @@ Probe = tuple[str, str, str, int]
 
 
 class EnforcerIsolation:
-    """The isolation of pods by an enforcer without informers."""
+    """Isolates pods by an enforcer without informers."""
 
     def __init__(self, enforcer: PolicyEnforcer) -> None:
         self._enforcer = enforcer
@@ -81,7 +81,7 @@ class PolicyLab:
         self.pods: dict[str, Pod] = {}
         self.policies: dict[NamespacedName, NetworkPolicy] = {}
         self.addresses: dict[str, Sequence[str]] = {}
-        self.spaces: dict[str, Path] = {}
+        self.network_namespaces: dict[str, Path] = {}
         self._servers = Servers()
         self._stack.callback(self._servers.close)
         self.network = self.run(self._connect(directory / "network", cidrs))
@@ -115,11 +115,11 @@ class PolicyLab:
         for name in "xyz":
             self.put(objects.namespace(name))
         for key in PODS:
-            space = self.spaces[key] = self.lab.space(key.replace("/", "-"))
+            namespace = self.network_namespaces[key] = self.lab.add_namespace(key.replace("/", "-"))
             self.put(objects.pod(key, labels=labels_of(key), ports=NAMED))
-            self.addresses[key] = await network.attach(f"uid-{key}", space, [])
+            self.addresses[key] = await network.attach(f"uid-{key}", namespace, [])
             self.put(objects.pod(key, *self.addresses[key], labels=labels_of(key), ports=NAMED))
-            self._servers.serve(space)
+            self._servers.serve(namespace)
         await self.enforcer.commit()
         return network
 
@@ -130,11 +130,11 @@ class PolicyLab:
     # -- objects -----------------------------------------------------------------------------------------------------
 
     def reset(self) -> None:
-        """Bring the objects back to the beginning: no policies, all labels as they were."""
+        """Restore the initial objects: no policies, and the initial labels of namespaces and pods."""
         for policy in list(self.policies.values()):
             self.remove(policy)
-        for space in "xyz":
-            self.put(objects.namespace(space))
+        for namespace in "xyz":
+            self.put(objects.namespace(namespace))
         for key in PODS:
             self.relabel(key, labels_of(key))
         self.commit()
@@ -172,7 +172,7 @@ class PolicyLab:
         return Oracle(namespaces=self.namespaces.values(), pods=self.pods.values(), policies=self.policies.values())
 
     def reachable(self, probes: Iterable[Probe], expected: Mapping[Probe, bool], version: int = 4) -> dict[Probe, bool]:
-        """Return which probes get through. It waits long for those that should, and briefly for the others."""
+        """Return which probes get through. Wait long for probes that are expected to, and briefly for all others."""
         attempts = {probe: self._attempt(probe, version) for probe in probes}
         awaited = {probe for probe in attempts if expected[probe]}
         try:
@@ -189,7 +189,7 @@ class PolicyLab:
                 attempt.close()
 
     def check(self, port: int = 80, protocol: str = "TCP", version: int = 4) -> dict[tuple[str, str], bool]:
-        """Return who reaches whom, after a comparison of the packets with the oracle."""
+        """Return which pods reach which, after a comparison of the packets with the oracle."""
         oracle, index = self.oracle(), 0 if version == 4 else 1
         expected = {}
         for source in PODS:
@@ -207,8 +207,10 @@ class PolicyLab:
         source, destination, protocol, port = probe
         to = (self.addresses[destination][0 if version == 4 else 1], port)
         if protocol == "SCTP":
-            return SctpAttempt(self.spaces[source], self.spaces[destination], self.addresses[source][0], to)
-        return Attempt(self.spaces[source], to, protocol)
+            return SctpAttempt(
+                self.network_namespaces[source], self.network_namespaces[destination], self.addresses[source][0], to
+            )
+        return Attempt(self.network_namespaces[source], to, protocol)
 
 
 def labels_of(key: str) -> dict[str, str]:
@@ -218,11 +220,11 @@ def labels_of(key: str) -> dict[str, str]:
 class Attempt:
     """A connection that may be established, or a datagram that may be answered."""
 
-    def __init__(self, space: Path, to: tuple[str, int], protocol: str) -> None:
+    def __init__(self, namespace: Path, to: tuple[str, int], protocol: str) -> None:
         family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
         self._is_stream = protocol == "TCP"
         kind = socket.SOCK_STREAM if self._is_stream else socket.SOCK_DGRAM
-        self._socket = in_network(space, lambda: socket.socket(family, kind | socket.SOCK_NONBLOCK))
+        self._socket = in_network(namespace, lambda: socket.socket(family, kind | socket.SOCK_NONBLOCK))
         self._result: bool | None = None
         self._socket.connect_ex(to)
         if not self._is_stream:
@@ -250,11 +252,11 @@ class Attempt:
 class SctpAttempt(Attempt):
     """An INIT of SCTP from a raw socket, so that the kernel needs no SCTP."""
 
-    def __init__(self, space: Path, target: Path, source: str, to: tuple[str, int]) -> None:
+    def __init__(self, namespace: Path, target: Path, source: str, to: tuple[str, int]) -> None:
         self._result, self._source = None, source
         self._port = struct.pack("!H", to[1])
         self._receiver = in_network(target, _raw)
-        self._socket = in_network(space, _raw)
+        self._socket = in_network(namespace, _raw)
         init = struct.pack("!BBHIIHHI", 1, 0, 20, 7, 65535, 1, 1, 1)
         self._socket.sendto(struct.pack("!HHII", 9999, to[1], 0, 0) + init, (to[0], 0))
 
@@ -284,10 +286,10 @@ class Servers:
         self._thread = threading.Thread(target=self._work)
         self._thread.start()
 
-    def serve(self, space: Path) -> None:
+    def serve(self, namespace: Path) -> None:
         for port in PORTS:
             for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-                self._selector.register(in_network(space, partial(_listen, kind, port)), 1)
+                self._selector.register(in_network(namespace, partial(_listen, kind, port)), 1)
 
     def close(self) -> None:
         self._is_closed = True

@@ -1,4 +1,4 @@
-"""A pod never gets a packet through before its policies, whatever the informers know."""
+"""No packet reaches a pod before its policies are enforced, whatever the informers know."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PORT = 4711
 
 
 class Node:
-    """A node whose agent follows a real API server."""
+    """A node whose agent watches a real API server."""
 
     def __init__(self, lab: Lab, client: Client) -> None:
         self.client, self.informers = client, InformerFactory(client=client)
@@ -115,9 +115,9 @@ class Flood:
 
 
 @contextmanager
-def flooded(space: Path, address: str) -> Iterator[Flood]:
+def flooded(namespace: Path, address: str) -> Iterator[Flood]:
     flood = Flood(address)
-    thread = threading.Thread(target=lambda: in_network(space, flood.send))
+    thread = threading.Thread(target=lambda: in_network(namespace, flood.send))
     thread.start()
     try:
         yield flood
@@ -147,9 +147,9 @@ async def connected_under_flood(
     lab: Lab, node: Node, prepare: Callable[[], Awaitable[str]]
 ) -> AsyncIterator[tuple[socket.socket, Flood]]:
     """Connect a server whose address is flooded by another pod from before it exists."""
-    client = lab.space("client")
+    client = lab.add_namespace("client")
     await node.network.attach(await node.create_pod("client"), client, [])
-    target = lab.space("server")
+    target = lab.add_namespace("server")
     with in_network(target, _bind) as server, flooded(client, "10.78.0.3") as flood:
         uid = await prepare()
         assert await node.network.attach(uid, target, []) == ["10.78.0.3"]
@@ -157,7 +157,7 @@ async def connected_under_flood(
 
 
 def test_packets_arrive_without_a_policy(lab: Lab) -> None:
-    """The flood of the other tests would be received."""
+    """Without a policy, the flood that the other tests send is received."""
 
     async def main() -> None:
         async with (
@@ -170,9 +170,7 @@ def test_packets_arrive_without_a_policy(lab: Lab) -> None:
     lab.run(main)
 
 
-def test_a_pod_that_the_informers_reach_while_rules_are_written_does_not_wait(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_isolate_does_not_miss_a_pod_seen_while_rules_are_written(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sampan.network.policy.agent._KNOWN_S", 3600.0)
 
     async def main() -> None:
@@ -184,7 +182,7 @@ def test_a_pod_that_the_informers_reach_while_rules_are_written_does_not_wait(
     lab.run(main)
 
 
-def test_no_packet_before_a_policy_that_the_informer_has_not_reached(lab: Lab) -> None:
+def test_new_pod_gets_no_packet_before_a_policy_unknown_to_the_informer(lab: Lab) -> None:
     async def main() -> int:
         async with node_of(lab) as node, running(node):
 
@@ -200,12 +198,12 @@ def test_no_packet_before_a_policy_that_the_informer_has_not_reached(lab: Lab) -
     assert lab.run(main) == 0
 
 
-def test_no_packet_before_the_informers_know_the_pod(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pod_unknown_to_the_informers_gets_no_packet(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sampan.network.policy.agent._KNOWN_S", 0.1)
 
     async def main() -> tuple[int, int]:
         async with node_of(lab) as node:
-            client, target = lab.space("client"), lab.space("server")
+            client, target = lab.add_namespace("client"), lab.add_namespace("server")
             async with running(node):
                 await node.network.attach(await node.create_pod("client"), client, [])
             await node.create_policy("deny")
@@ -221,7 +219,7 @@ def test_no_packet_before_the_informers_know_the_pod(lab: Lab, monkeypatch: pyte
     assert lab.run(main) == (0, 0)
 
 
-def test_a_policy_above_the_limit_has_one_event(lab: Lab) -> None:
+def test_policy_above_the_size_limit_gets_one_event(lab: Lab) -> None:
     """The event is not repeated by a change of the labels; a policy below the limit has none."""
 
     async def main() -> list[tuple[str, str, str, int]]:
@@ -235,8 +233,8 @@ def test_a_policy_above_the_limit_has_one_event(lab: Lab) -> None:
             events = node.client.of(Event)
             await eventually(lambda: _has_event(events, "large"))
             await policies.patch("large", {"metadata": {"labels": {"a": "b"}}}, "x", type=PatchType.MERGE)
-            grown = {"spec": {"ingress": [{"ports": [{"port": port.port} for port in ports]}]}}
-            await policies.patch("small", grown, "x", type=PatchType.MERGE)
+            patch = {"spec": {"ingress": [{"ports": [{"port": port.port} for port in ports]}]}}
+            await policies.patch("small", patch, "x", type=PatchType.MERGE)
             await eventually(lambda: _has_event(events, "small"))
             items = (await events.list_all(Selection(namespace="x"))).items
             return [(item.involvedObject.name, item.type, item.reason, item.count) for item in items]
@@ -255,11 +253,11 @@ def rules_of(lab: Lab) -> bytes:
 
 
 def table_handle(lab: Lab) -> bytes:
-    """Return the number of the kernel for the table, which changes when an agent has written it again."""
+    """Return the kernel's handle of the table, which changes when an agent has written the table again."""
     return in_network(lab.node, lambda: run_nft("-a", "list", "tables"))
 
 
-def test_an_earlier_process_stays_in_effect_until_the_informers_are_synced(lab: Lab) -> None:
+def test_rules_of_the_previous_process_apply_until_informers_are_synced(lab: Lab) -> None:
     """A restarted agent neither opens nor cuts running pods before it knows the policies."""
 
     async def main() -> None:
@@ -272,7 +270,7 @@ def test_an_earlier_process_stays_in_effect_until_the_informers_are_synced(lab: 
                 async with running(first):
                     uids = {name: await first.create_pod(name, app=name) for name in ("server", "other")}
                     for name, uid in uids.items():
-                        await first.network.attach(uid, lab.space(name), [])
+                        await first.network.attach(uid, lab.add_namespace(name), [])
             first.agent.close()
             before, handle = rules_of(lab), table_handle(lab)
             second = Node(lab, server.client())

@@ -47,8 +47,8 @@ class Node:
         self.compiler.put_policy(key, policy_spec(item) if item is not None else None)
 
 
-class World:
-    """All objects, and the nodes that follow them."""
+class Cluster:
+    """All objects of a cluster, and the nodes that watch them."""
 
     def __init__(self) -> None:
         self.nodes = {name: Node(name) for name in objects.NODES}
@@ -63,7 +63,7 @@ class World:
             self.pods[key_of(item)] = item
         else:
             self.policies[key_of(item)] = item
-        self._pass_on(item)
+        self._notify_nodes(item)
 
     def remove(self, item: Namespace | Pod | NetworkPolicy) -> None:
         if isinstance(item, Namespace):
@@ -72,9 +72,9 @@ class World:
             self.pods.pop(key_of(item), None)
         else:
             self.policies.pop(key_of(item), None)
-        self._pass_on(item)
+        self._notify_nodes(item)
 
-    def _pass_on(self, item: Namespace | Pod | NetworkPolicy) -> None:
+    def _notify_nodes(self, item: Namespace | Pod | NetworkPolicy) -> None:
         key = key_of(item)
         for node in self.nodes.values():
             if isinstance(item, Namespace):
@@ -89,7 +89,7 @@ class World:
             node.commit()
 
     def accepts(self, packet: Packet) -> bool:
-        """Whether the nodes of both ends forward the packet."""
+        """Return whether the nodes of both ends forward the packet."""
         ends = {self._node_of(packet.source), self._node_of(packet.destination)} - {""}
         return all(self.nodes[name].kernel.accepts(packet) for name in ends)
 
@@ -104,7 +104,7 @@ class World:
 
 
 _POLICIES = st.builds(
-    lambda spec, space, name: objects.policy(f"{space}/{name}", spec),
+    lambda spec, namespace, name: objects.policy(f"{namespace}/{name}", spec),
     objects.policies(),
     st.sampled_from(objects.NAMESPACES),
     st.sampled_from(("p", "q")),
@@ -133,25 +133,25 @@ def test_tables_decide_like_the_oracle(
     changes: Sequence[tuple[str, Namespace | Pod | NetworkPolicy, bool]],
     chance: Random,
 ) -> None:
-    world = World()
+    cluster = Cluster()
     start: list[Namespace | Pod | NetworkPolicy] = [*map(objects.namespace, objects.NAMESPACES), *pods, *policies]
     chance.shuffle(start)
     for item in start:
-        world.put(item)
+        cluster.put(item)
     for action, item, is_committed in changes:
-        getattr(world, action)(item)
+        getattr(cluster, action)(item)
         if is_committed:
-            world.commit()
-    world.commit()
-    oracle = world.oracle()
-    for packet in objects.packets(list(world.pods.values()), Random(1)):
-        assert world.accepts(packet) == oracle.allows(packet), packet
-    _check_rest(world)
+            cluster.commit()
+    cluster.commit()
+    oracle = cluster.oracle()
+    for packet in objects.packets(list(cluster.pods.values()), Random(1)):
+        assert cluster.accepts(packet) == oracle.allows(packet), packet
+    _check_final_tables(cluster)
 
 
-def _check_rest(world: World) -> None:
-    """Incremental changes lead to the same table as a rewrite, once unused names are deleted; then nothing changes."""
-    for node in world.nodes.values():
+def _check_final_tables(cluster: Cluster) -> None:
+    """Check that incremental changes lead to the same table as a rewrite, and that the next commit changes nothing."""
+    for node in cluster.nodes.values():
         node.now += 2
         node.commit()
         node.now += 2
@@ -163,54 +163,54 @@ def _check_rest(world: World) -> None:
         assert fresh == node.kernel
 
 
-def test_nothing_is_left_when_the_last_policy_is_deleted() -> None:
-    world = World()
-    node = world.nodes["n0"]
+def test_deleting_the_last_policy_removes_all_sets_and_chains() -> None:
+    cluster = Cluster()
+    node = cluster.nodes["n0"]
     base = set(node.kernel.sets)
     rule = NetworkPolicyIngressRule(from_=[NetworkPolicyPeer(podSelector=objects.selector(a="1"))])
     policy = objects.policy("x/p", NetworkPolicySpec(podSelector=objects.selector(), ingress=[rule]))
     for item in (objects.namespace("x"), objects.pod("x/a", "10.244.0.2"), policy):
-        world.put(item)
-    world.commit()
+        cluster.put(item)
+    cluster.commit()
     assert set(node.kernel.sets) > base
     assert "ingress" in node.kernel.chains
-    world.remove(policy)
-    world.commit()
+    cluster.remove(policy)
+    cluster.commit()
     assert not any(chain.rules for chain in node.kernel.chains.values())
     node.now += 2
-    world.commit()
+    cluster.commit()
     assert set(node.kernel.sets) == base
     assert not node.kernel.chains
 
 
-def test_a_pod_changes_elements_only() -> None:
-    world = World()
+def test_pod_changes_only_add_or_delete_set_elements() -> None:
+    cluster = Cluster()
     rule = NetworkPolicyIngressRule(from_=[NetworkPolicyPeer(podSelector=objects.selector(a="1"))])
     for item in (
         objects.namespace("x"),
         objects.pod("x/server", "10.244.0.2", "fd00::2", labels={"app": "server"}),
         objects.policy("x/p", NetworkPolicySpec(podSelector=objects.selector(app="server"), ingress=[rule])),
     ):
-        world.put(item)
-    world.commit()
-    world.put(objects.pod("x/client", "10.244.1.2", labels={"a": "1"}, node="n1"))
-    (line,) = world.nodes["n0"].commit().splitlines()
+        cluster.put(item)
+    cluster.commit()
+    cluster.put(objects.pod("x/client", "10.244.1.2", labels={"a": "1"}, node="n1"))
+    (line,) = cluster.nodes["n0"].commit().splitlines()
     assert line.startswith("add element inet sampan-netpol pods4-")
     assert line.endswith(" { 10.244.1.2 }")
-    world.put(objects.pod("x/client", "10.244.1.2", labels={"a": "2"}, node="n1"))
-    (line,) = world.nodes["n0"].commit().splitlines()
+    cluster.put(objects.pod("x/client", "10.244.1.2", labels={"a": "2"}, node="n1"))
+    (line,) = cluster.nodes["n0"].commit().splitlines()
     assert line.startswith("delete element inet sampan-netpol pods4-")
     assert line.endswith(" { 10.244.1.2 }")
-    world.put(objects.pod("x/other", "10.244.0.3", labels={"app": "server"}))
-    lines = world.nodes["n0"].commit().splitlines()
+    cluster.put(objects.pod("x/other", "10.244.0.3", labels={"app": "server"}))
+    lines = cluster.nodes["n0"].commit().splitlines()
     assert {line.split(" ")[1] for line in lines} == {"element"}
 
 
 def test_pods_without_policies_have_no_elements() -> None:
-    world = World()
-    world.put(objects.namespace("x"))
-    world.put(objects.pod("x/a", "10.244.0.2"))
-    assert world.nodes["n0"].commit() == ""
+    cluster = Cluster()
+    cluster.put(objects.namespace("x"))
+    cluster.put(objects.pod("x/a", "10.244.0.2"))
+    assert cluster.nodes["n0"].commit() == ""
 
 
 def test_a_sandbox_is_isolated_until_its_pod_is_known() -> None:
@@ -224,7 +224,7 @@ def test_a_sandbox_is_isolated_until_its_pod_is_known() -> None:
     assert node.kernel.accepts(packet)
 
 
-def test_an_address_belongs_to_the_sandbox_and_not_to_the_status() -> None:
+def test_policy_applies_to_the_address_of_the_sandbox_not_of_the_pod_status() -> None:
     """A pod whose sandbox is gone still reports its address, which the next pod may have."""
     node = Node("n0")
     deny = objects.policy("x/deny", NetworkPolicySpec(podSelector=objects.selector(app="old")))
@@ -243,7 +243,7 @@ def test_an_address_belongs_to_the_sandbox_and_not_to_the_status() -> None:
     assert node.kernel.accepts(packet)
 
 
-def test_the_kubelet_reaches_isolated_pods_and_pods_cannot_pretend_to_be_it() -> None:
+def test_kubelet_reaches_isolated_pods_but_pods_cannot_spoof_its_address() -> None:
     node = Node("n0")
     node.compiler.attach("uid", ["10.244.0.2"])
     node.commit()
@@ -252,20 +252,22 @@ def test_the_kubelet_reaches_isolated_pods_and_pods_cannot_pretend_to_be_it() ->
     assert not node.kernel.accepts(packet, interface="bridge")
 
 
-def test_no_text_of_users_is_in_the_table() -> None:
-    world = World()
+def test_table_contains_no_names_or_labels_of_objects() -> None:
+    cluster = Cluster()
     rule = NetworkPolicyIngressRule(from_=[NetworkPolicyPeer(namespaceSelector=objects.selector(secret="team"))])
     for item in (
         objects.namespace("x"),
         objects.pod("x/server", "10.244.0.2", labels={"secret": "word"}),
-        objects.policy("x/telling", NetworkPolicySpec(podSelector=objects.selector(secret="word"), ingress=[rule])),
+        objects.policy(
+            "x/confidential", NetworkPolicySpec(podSelector=objects.selector(secret="word"), ingress=[rule])
+        ),
     ):
-        world.put(item)
-    text = world.nodes["n0"].compiler.table.whole()
-    assert not [word for word in ("telling", "secret", "team", "word", "server") if word in text]
+        cluster.put(item)
+    text = cluster.nodes["n0"].compiler.table.whole()
+    assert not [word for word in ("confidential", "secret", "team", "word", "server") if word in text]
 
 
-def test_a_policy_with_too_many_rules_is_cut() -> None:
+def test_policy_with_too_many_rules_is_truncated() -> None:
     node = Node("n0")
     rules = [
         NetworkPolicyIngressRule(from_=[NetworkPolicyPeer(podSelector=objects.selector(n=str(n)))]) for n in range(2500)
@@ -276,8 +278,8 @@ def test_a_policy_with_too_many_rules_is_cut() -> None:
     assert max(len(chain.rules) for chain in node.compiler.table.chains.values()) == 4000
 
 
-def test_select_all_pods_of_a_namespace_by_many_policies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another policy used to cost as much as all pods of the node times all policies."""
+def test_cost_of_a_policy_does_not_grow_with_the_number_of_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adding a policy must not visit all pods of the node for all policies."""
     compiler = PolicyCompiler(PolicyConfig(node="n1"))
     compiler.put_namespace("a", {})
     for number in range(50):

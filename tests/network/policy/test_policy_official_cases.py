@@ -50,12 +50,12 @@ def expression(key: str, operator: str, *values: str) -> LabelSelector:
     return LabelSelector(matchExpressions=[requirement])
 
 
-def named(*names: str, operator: str = "In") -> LabelSelector:
+def namespaces_named(*names: str, operator: str = "In") -> LabelSelector:
     """Select namespaces by name."""
     return expression("kubernetes.io/metadata.name", operator, *names)
 
 
-def space(name: str) -> LabelSelector:
+def namespace_named(name: str) -> LabelSelector:
     return LabelSelector(matchLabels={"kubernetes.io/metadata.name": name})
 
 
@@ -90,11 +90,11 @@ def allow(
     return lambda lab: lab.policy(key, spec)
 
 
-def both(*changes: Callable[[PolicyLab], object]) -> Callable[[PolicyLab], object]:
+def all_of(*changes: Callable[[PolicyLab], object]) -> Callable[[PolicyLab], object]:
     return lambda lab: [change(lab) for change in changes]
 
 
-def nothing(lab: PolicyLab) -> None:
+def no_change(lab: PolicyLab) -> None:
     return
 
 
@@ -103,7 +103,7 @@ def delete_all(lab: PolicyLab) -> None:
         lab.remove(policy)
 
 
-def to_address_of(key: str, *, is_excepted: bool, cidr: str = "10.0.0.0/8") -> Callable[[PolicyLab], object]:
+def allow_egress_to(key: str, *, is_excepted: bool, cidr: str = "10.0.0.0/8") -> Callable[[PolicyLab], object]:
     """Allow x/a to connect to the address of a pod only, or to a large block without it."""
 
     def change(lab: PolicyLab) -> object:
@@ -116,7 +116,7 @@ def to_address_of(key: str, *, is_excepted: bool, cidr: str = "10.0.0.0/8") -> C
 
 
 A, B = {"pod": "a"}, {"pod": "b"}
-FROM_Y = NetworkPolicyPeer(namespaceSelector=space("y"))
+FROM_Y = NetworkPolicyPeer(namespaceSelector=namespace_named("y"))
 DENY_INGRESS = ("*", "x/*", False)
 DENY_EGRESS = ("x/*", "*", False)
 TO_A = ("*", "x/a", False)
@@ -124,7 +124,7 @@ FROM_A = ("x/a", "*", False)
 ONLY_Y = (TO_A, ("y/*", "x/a", True))
 Y_A_TO_X_A = allow(
     "x/allow-ns-y-pod-a",
-    ingress(NetworkPolicyPeer(namespaceSelector=space("y"), podSelector=objects.selector(pod="a"))),
+    ingress(NetworkPolicyPeer(namespaceSelector=namespace_named("y"), podSelector=objects.selector(pod="a"))),
     target=A,
 )
 
@@ -140,7 +140,7 @@ CASES: dict[str, Sequence[Step]] = {
     ],
     "should enforce policy to allow ingress traffic for a target": [
         Step(
-            both(
+            all_of(
                 allow("x/deny-all", types=["Ingress"]),
                 allow(
                     "x/allow-all-to-a",
@@ -166,13 +166,13 @@ CASES: dict[str, Sequence[Step]] = {
         )
     ],
     "should enforce policy based on NamespaceSelector with MatchExpressions": [
-        Step(allow("x/y", ingress(NetworkPolicyPeer(namespaceSelector=named("y"))), target=A), ONLY_Y)
+        Step(allow("x/y", ingress(NetworkPolicyPeer(namespaceSelector=namespaces_named("y"))), target=A), ONLY_Y)
     ],
     "should enforce policy based on PodSelector or NamespaceSelector": [
         Step(
             allow(
                 "x/or",
-                ingress(NetworkPolicyPeer(namespaceSelector=named("x", operator="NotIn")), pods(pod="b")),
+                ingress(NetworkPolicyPeer(namespaceSelector=namespaces_named("x", operator="NotIn")), pods(pod="b")),
                 target=A,
             ),
             [("x/c", "x/a", False)],
@@ -184,7 +184,7 @@ CASES: dict[str, Sequence[Step]] = {
                 "x/and",
                 ingress(
                     NetworkPolicyPeer(
-                        namespaceSelector=named("x", operator="NotIn"), podSelector=objects.selector(pod="b")
+                        namespaceSelector=namespaces_named("x", operator="NotIn"), podSelector=objects.selector(pod="b")
                     )
                 ),
                 target=A,
@@ -198,7 +198,8 @@ CASES: dict[str, Sequence[Step]] = {
                 "x/many",
                 ingress(
                     NetworkPolicyPeer(
-                        namespaceSelector=named("x", operator="NotIn"), podSelector=expression("pod", "In", "b", "c")
+                        namespaceSelector=namespaces_named("x", operator="NotIn"),
+                        podSelector=expression("pod", "In", "b", "c"),
                     )
                 ),
                 target=A,
@@ -219,21 +220,21 @@ CASES: dict[str, Sequence[Step]] = {
     ],
     "should enforce multiple, stacked policies with overlapping podSelectors": [
         Step(allow("x/81", ingress(FROM_Y, ports=[port(81, "TCP")]), target=A), ONLY_Y, port=81),
-        Step(nothing, [TO_A]),
+        Step(no_change, [TO_A]),
         Step(allow("x/80", ingress(FROM_Y, ports=[port(80, "TCP")]), target=A), ONLY_Y),
     ],
-    "should support allow-all policy": [Step(allow("x/allow-all", ingress())), Step(nothing, port=81)],
+    "should support allow-all policy": [Step(allow("x/allow-all", ingress())), Step(no_change, port=81)],
     "should allow ingress access on one named port": [
         Step(allow("x/named", ingress(ports=[port("serve-81-tcp")])), port=81),
-        Step(nothing, [DENY_INGRESS]),
+        Step(no_change, [DENY_INGRESS]),
     ],
     "should allow ingress access from namespace on one named port": [
         Step(allow("x/named", ingress(FROM_Y, ports=[port("serve-80-tcp", "TCP")]), target=A), ONLY_Y),
-        Step(nothing, [TO_A], port=81),
+        Step(no_change, [TO_A], port=81),
     ],
     "should allow egress access on one named port": [
         Step(allow("x/named", egress(ports=[port("serve-80-tcp")]))),
-        Step(nothing, [DENY_EGRESS], port=81),
+        Step(no_change, [DENY_EGRESS], port=81),
     ],
     "should enforce updated policy": [
         Step(allow("x/mutated", ingress()), port=81),
@@ -266,20 +267,26 @@ CASES: dict[str, Sequence[Step]] = {
             allow("x/both", ingress(pods(pod="b")), egress(ports=[port(80)]), target=A),
             [TO_A, ("x/b", "x/a", True)],
         ),
-        Step(nothing, [TO_A, FROM_A, ("x/b", "x/a", True)], port=81),
+        Step(no_change, [TO_A, FROM_A, ("x/b", "x/a", True)], port=81),
     ],
     "should support denying of egress traffic on the client side (even if the server explicitly allows this traffic)": [
         Step(
-            both(
+            all_of(
                 allow(
                     "x/to-y-a",
-                    egress(NetworkPolicyPeer(namespaceSelector=space("y"), podSelector=objects.selector(pod="a"))),
+                    egress(
+                        NetworkPolicyPeer(namespaceSelector=namespace_named("y"), podSelector=objects.selector(pod="a"))
+                    ),
                     target=A,
                 ),
                 *(
                     allow(
                         f"y/from-x-a-{name}",
-                        ingress(NetworkPolicyPeer(namespaceSelector=space("x"), podSelector=objects.selector(pod="a"))),
+                        ingress(
+                            NetworkPolicyPeer(
+                                namespaceSelector=namespace_named("x"), podSelector=objects.selector(pod="a")
+                            )
+                        ),
                         target={"pod": name},
                     )
                     for name in "ab"
@@ -293,7 +300,9 @@ CASES: dict[str, Sequence[Step]] = {
         Step(
             allow(
                 "x/to-y-a",
-                egress(NetworkPolicyPeer(namespaceSelector=space("y"), podSelector=objects.selector(pod="a"))),
+                egress(
+                    NetworkPolicyPeer(namespaceSelector=namespace_named("y"), podSelector=objects.selector(pod="a"))
+                ),
                 target=A,
             ),
             [FROM_A, ("x/a", "y/a", True)],
@@ -301,7 +310,7 @@ CASES: dict[str, Sequence[Step]] = {
     ],
     "should enforce ingress policy allowing any port traffic to a server on a specific protocol": [
         Step(allow("x/tcp", ingress(ports=[port(None, "TCP")]), target=A)),
-        Step(nothing, [TO_A], protocol="UDP"),
+        Step(no_change, [TO_A], protocol="UDP"),
     ],
     "should enforce multiple ingress policies with ingress allow-all policy taking precedence": [
         Step(allow("x/80", ingress(ports=[port(80)])), [DENY_INGRESS], port=81),
@@ -316,14 +325,14 @@ CASES: dict[str, Sequence[Step]] = {
         Step(delete_all),
     ],
     "should allow egress access to server in CIDR block": [
-        Step(to_address_of("y/b", is_excepted=False), [FROM_A, ("x/a", "y/b", True)])
+        Step(allow_egress_to("y/b", is_excepted=False), [FROM_A, ("x/a", "y/b", True)])
     ],
     "should enforce except clause while egress access to server in CIDR block": [
-        Step(to_address_of("x/b", is_excepted=True), [("x/a", "x/b", False)])
+        Step(allow_egress_to("x/b", is_excepted=True), [("x/a", "x/b", False)])
     ],
     "should ensure an IP overlapping both IPBlock.CIDR and IPBlock.Except is allowed": [
-        Step(to_address_of("x/b", is_excepted=True), [("x/a", "x/b", False)]),
-        Step(to_address_of("x/b", is_excepted=False), [FROM_A, ("x/a", "x/b", True)]),
+        Step(allow_egress_to("x/b", is_excepted=True), [("x/a", "x/b", False)]),
+        Step(allow_egress_to("x/b", is_excepted=False), [FROM_A, ("x/a", "x/b", True)]),
     ],
     "should enforce policies to check ingress and egress policies can be controlled independently based on "
     "PodSelector": [
@@ -332,7 +341,7 @@ CASES: dict[str, Sequence[Step]] = {
     ],
     "should not mistakenly treat 'protocol: SCTP' as 'protocol: TCP', even if the plugin doesn't support SCTP": [
         Step(
-            both(allow("x/deny", types=["Ingress"]), allow("x/sctp", ingress(ports=[port(81, "SCTP")]), target=A)),
+            all_of(allow("x/deny", types=["Ingress"]), allow("x/sctp", ingress(ports=[port(81, "SCTP")]), target=A)),
             [DENY_INGRESS],
             port=81,
         )
@@ -347,7 +356,11 @@ CASES: dict[str, Sequence[Step]] = {
     ],
     "should enforce policy based on NamespaceSelector with MatchExpressions using default ns label": [
         Step(
-            allow("x/not-y", egress(NetworkPolicyPeer(namespaceSelector=named("y", operator="NotIn"))), target=A),
+            allow(
+                "x/not-y",
+                egress(NetworkPolicyPeer(namespaceSelector=namespaces_named("y", operator="NotIn"))),
+                target=A,
+            ),
             [("x/a", "y/*", False)],
         )
     ],
@@ -380,7 +393,7 @@ ALL_CASES = [
 ]
 
 
-def test_there_are_as_many_cases_as_in_the_suite() -> None:
+def test_number_of_official_cases() -> None:
     assert (len(CASES), len(ALL_CASES)) == (42, 48)
 
 
@@ -406,5 +419,5 @@ def _covers(pattern: str, pod: str) -> bool:
     return pattern in ("*", pod) or (pattern.endswith("/*") and pod.startswith(pattern[:-1]))
 
 
-def test_patterns_of_tables() -> None:
+def test_pod_patterns_of_truth_tables() -> None:
     assert [pod for pod in PODS if _covers("x/*", pod)] == ["x/a", "x/b", "x/c"]

@@ -24,7 +24,7 @@ pytestmark = needs_network
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_without_policies_everybody_is_reachable(policy_lab: PolicyLab, version: int) -> None:
+def test_without_policies_all_pods_reach_each_other(policy_lab: PolicyLab, version: int) -> None:
     policy_lab.reset()
     assert all(policy_lab.check(version=version).values())
 
@@ -57,10 +57,10 @@ def test_random_policies_decide_like_the_oracle(
     policy_lab.reset()
     for key in PODS:
         policy_lab.relabel(key, {name: chance.choice("12") for name in chance.choice(("", "a", "b", "ab"))})
-    for space in "xyz":
-        policy_lab.put(objects.namespace(space, {"a": chance.choice("12")}))
-    for space, name, spec in policies:
-        policy_lab.policy(f"{space}/{name}", spec)
+    for namespace in "xyz":
+        policy_lab.put(objects.namespace(namespace, {"a": chance.choice("12")}))
+    for namespace, name, spec in policies:
+        policy_lab.policy(f"{namespace}/{name}", spec)
     policy_lab.commit()
     for protocol, port, version in (("TCP", 80, 4), ("UDP", 81, 4), ("TCP", 81, 6), ("SCTP", 80, 4)):
         policy_lab.check(port, protocol, version)
@@ -71,13 +71,13 @@ def test_the_node_and_the_kubelet_reach_isolated_pods(policy_lab: PolicyLab) -> 
     policy_lab.policy("x/deny", NetworkPolicySpec(policyTypes=["Ingress", "Egress"]))
     policy_lab.commit()
     in_network(policy_lab.lab.outside, _route_to_pods)
-    for space in (policy_lab.lab.node, policy_lab.lab.outside):
-        client = in_network(space, lambda: socket.create_connection((policy_lab.addresses["x/a"][0], 80), 20))
+    for namespace in (policy_lab.lab.node, policy_lab.lab.outside):
+        client = in_network(namespace, lambda: socket.create_connection((policy_lab.addresses["x/a"][0], 80), 20))
         client.close()
 
 
-def test_an_established_connection_survives_and_its_replies_pass(policy_lab: PolicyLab) -> None:
-    """Only the direction of the first packet counts: a pod that may not connect anywhere answers its clients."""
+def test_pod_isolated_for_egress_can_reply_to_its_clients(policy_lab: PolicyLab) -> None:
+    """Only the direction of the first packet of a connection counts."""
     policy_lab.reset()
     policy_lab.policy("x/no-egress", NetworkPolicySpec(policyTypes=["Egress"]))
     policy_lab.commit()
@@ -86,8 +86,8 @@ def test_an_established_connection_survives_and_its_replies_pass(policy_lab: Pol
     assert not through["x/a", "y/a"]
 
 
-def test_the_policy_sees_pod_addresses_behind_a_service(policy_lab: PolicyLab) -> None:
-    """After the translation of the destination, and before the translation of the source."""
+def test_policies_apply_to_pod_addresses_behind_a_cluster_ip(policy_lab: PolicyLab) -> None:
+    """Policies apply after the translation of the destination and before that of the source."""
     policy_lab.reset()
     target = policy_lab.addresses["x/a"][0]
     text = f"""
@@ -107,12 +107,14 @@ def test_the_policy_sees_pod_addresses_behind_a_service(policy_lab: PolicyLab) -
             NetworkPolicySpec(podSelector=objects.selector(pod="a"), ingress=[NetworkPolicyIngressRule(from_=[peer])]),
         )
         policy_lab.commit()
-        allowed = in_network(policy_lab.spaces["y/b"], lambda: socket.create_connection(("10.96.0.1", 80), 20))
+        allowed = in_network(
+            policy_lab.network_namespaces["y/b"], lambda: socket.create_connection(("10.96.0.1", 80), 20)
+        )
         allowed.close()
         with pytest.raises(TimeoutError):
-            in_network(policy_lab.spaces["y/a"], lambda: socket.create_connection(("10.96.0.1", 80), 0.3))
-        itself = in_network(policy_lab.spaces["x/a"], lambda: socket.create_connection(("10.96.0.1", 80), 20))
-        itself.close()
+            in_network(policy_lab.network_namespaces["y/a"], lambda: socket.create_connection(("10.96.0.1", 80), 0.3))
+        loop = in_network(policy_lab.network_namespaces["x/a"], lambda: socket.create_connection(("10.96.0.1", 80), 20))
+        loop.close()
     finally:
         in_network(policy_lab.lab.node, lambda: run_nft("delete", "table", "ip", "service"))
 
@@ -121,9 +123,9 @@ def test_link_local_addresses_do_not_evade_policies(policy_lab: PolicyLab) -> No
     policy_lab.reset()
     policy_lab.policy("x/deny", NetworkPolicySpec(policyTypes=["Ingress"]))
     policy_lab.commit()
-    address = in_network(policy_lab.spaces["x/a"], _link_local)
-    link = in_network(policy_lab.spaces["y/a"], lambda: socket.if_nametoindex("eth0"))
-    with in_network(policy_lab.spaces["y/a"], lambda: socket.socket(socket.AF_INET6)) as client:
+    address = in_network(policy_lab.network_namespaces["x/a"], _link_local)
+    link = in_network(policy_lab.network_namespaces["y/a"], lambda: socket.if_nametoindex("eth0"))
+    with in_network(policy_lab.network_namespaces["y/a"], lambda: socket.socket(socket.AF_INET6)) as client:
         client.settimeout(0.3)
         with pytest.raises(TimeoutError):
             client.connect((address, 80, 0, link))
@@ -150,7 +152,7 @@ def test_a_deleted_table_is_restored(policy_lab: PolicyLab) -> None:
     policy_lab.check()
 
 
-def test_a_rejected_policy_allows_nothing_and_the_others_stay(
+def test_policy_rejected_by_nft_allows_no_traffic_and_other_policies_stay(
     policy_lab: PolicyLab, caplog: pytest.LogCaptureFixture
 ) -> None:
     policy_lab.reset()

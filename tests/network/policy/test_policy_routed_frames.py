@@ -25,8 +25,8 @@ def test_pods_reach_each_other_and_policies_apply(routed_lab: PolicyLab, version
     assert not all(routed_lab.check(protocol=protocol, version=version).values())
 
 
-def test_without_the_table_policies_would_not_apply(routed_lab: PolicyLab) -> None:
-    """The lab is a kernel without br_netfilter indeed, and the table is restored when it is deleted."""
+def test_frames_table_is_required_and_restored(routed_lab: PolicyLab) -> None:
+    """Without the table, policies do not apply, because the lab behaves as on a kernel without br_netfilter."""
     routed_lab.reset()
     routed_lab.policy("x/deny", NetworkPolicySpec(policyTypes=["Ingress"]))
     routed_lab.commit()
@@ -34,7 +34,7 @@ def test_without_the_table_policies_would_not_apply(routed_lab: PolicyLab) -> No
     before = in_network(routed_lab.lab.node, lambda: run_nft("list", *table))
     in_network(routed_lab.lab.node, lambda: run_nft("delete", *table))
     client = in_network(
-        routed_lab.spaces["y/a"], lambda: socket.create_connection((routed_lab.addresses["x/a"][0], 80), 20)
+        routed_lab.network_namespaces["y/a"], lambda: socket.create_connection((routed_lab.addresses["x/a"][0], 80), 20)
     )
     client.close()
     routed_lab.check_network()

@@ -1,4 +1,4 @@
-"""Policies with more peers and ports than a node can use: what is left out is not allowed."""
+"""Policies with more peers and ports than a node can use: omitted rules allow no traffic."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def rules_of(subject: NetworkPolicy) -> tuple[RuleSpec, ...]:
     return policy_spec(subject).rules[INGRESS]
 
 
-def test_an_ordinary_policy_is_whole() -> None:
+def test_policy_below_the_limit_is_not_truncated() -> None:
     subject = ingress(NetworkPolicyIngressRule(from_=[block(2 * number) for number in range(1000)]))
     assert not is_truncated(subject)
     assert len(rules_of(subject)[0].blocks[0][1]) == 1000
 
 
-def test_a_rule_of_too_many_peers_keeps_the_first_ones() -> None:
+def test_rule_with_too_many_peers_keeps_the_first_peers() -> None:
     peers = [block(2 * number) for number in range(NETWORK_POLICY_PEERS + 10)]
     subject = ingress(NetworkPolicyIngressRule(from_=peers), NetworkPolicyIngressRule())
     (rule,) = rules_of(subject)
@@ -54,16 +54,16 @@ def test_a_rule_of_too_many_peers_keeps_the_first_ones() -> None:
         NetworkPolicyIngressRule(),
     ],
 )
-def test_a_rule_beyond_the_limit_does_not_allow_everybody(last: NetworkPolicyIngressRule) -> None:
+def test_rule_beyond_the_limit_is_omitted(last: NetworkPolicyIngressRule) -> None:
     peers = [block(2 * number) for number in range(NETWORK_POLICY_PEERS - 1)]
     assert len(rules_of(ingress(NetworkPolicyIngressRule(from_=peers), last))) == 1
 
 
-def test_a_rule_of_too_many_ports_allows_nothing() -> None:
+def test_rule_with_too_many_ports_is_omitted() -> None:
     ports = [NetworkPolicyPort(port=1 + number) for number in range(NETWORK_POLICY_PEERS + 1)]
     assert rules_of(ingress(NetworkPolicyIngressRule(ports=ports))) == ()
 
 
-def test_a_policy_of_the_largest_size_costs_little() -> None:
+def test_largest_policy_has_bounded_cost() -> None:
     subject = ingress(*[NetworkPolicyIngressRule(from_=[block(number % 60_000)]) for number in range(30_000)])
     check_cost(lambda: policy_spec(subject))

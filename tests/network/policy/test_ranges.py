@@ -28,11 +28,11 @@ def test_subtract_removes_the_holes(whole: Range, holes: list[Range]) -> None:
     assert _numbers(subtract(whole, holes)) == sorted(set(_numbers([whole])) - set(_numbers(holes)))
 
 
-def test_an_exception_applies_to_its_own_block() -> None:
+def test_except_applies_only_to_its_own_ip_block() -> None:
     ranges = block_ranges([("10.0.0.0/30", ["10.0.0.1/32"]), ("10.0.0.1/32", []), ("fd00::/126", ["fd00::2/127"])])
     texts = {version: [range_text(version, item) for item in items] for version, items in ranges.items()}
     assert texts == {4: ["10.0.0.0-10.0.0.3"], 6: ["fd00::-fd00::1"]}
 
 
-def test_a_block_without_addresses_allows_nothing() -> None:
+def test_ip_block_excepted_completely_has_no_ranges() -> None:
     assert block_ranges([("0.0.0.0/0", ["0.0.0.0/1", "128.0.0.0/1"])]) == {}

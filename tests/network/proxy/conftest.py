@@ -1,4 +1,4 @@
-"""What tests of the proxy share."""
+"""Fixtures of tests of the proxy."""
 
 from tests.network.pods.conftest import lab
 

@@ -1,4 +1,4 @@
-"""Events that parts of the proxy report, kept instead of sent."""
+"""An event recorder that keeps events in a list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from sampan.machinery.events import EventRecorder, reference
 
 
-class KeptEvents(EventRecorder):
+class RecordedEvents(EventRecorder):
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str, str]] = []
         """The type, the reason, namespace/name of the object, and the message."""

@@ -1,4 +1,4 @@
-"""Random services, endpoints and changes of them, the same for the same seed."""
+"""Random services and endpoints, and random changes of them, reproducible from a seed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.network.proxy.objects import NODE, OTHER_NODE, endpoint, service
 
 ZONES = ("a", "b")
 NODE_IPS = {IPV4: "192.0.2.1", IPV6: "2001:db8::1"}
-OUTSIDE = {IPV4: ("198.51.100.7", "203.0.113.9"), IPV6: ("2001:db8:1::7", "2001:db8:2::9")}
-"""Clients outside of the cluster."""
-EXTERNAL = {IPV4: ("192.0.2.201", "192.0.2.202"), IPV6: ("2001:db8::201", "2001:db8::202")}
-BALANCED = {IPV4: ("192.0.2.101", "192.0.2.102"), IPV6: ("2001:db8::101", "2001:db8::102")}
+CLIENT_IPS = {IPV4: ("198.51.100.7", "203.0.113.9"), IPV6: ("2001:db8:1::7", "2001:db8:2::9")}
+"""The addresses of clients outside of the cluster."""
+EXTERNAL_IPS = {IPV4: ("192.0.2.201", "192.0.2.202"), IPV6: ("2001:db8::201", "2001:db8::202")}
+LOAD_BALANCER_IPS = {IPV4: ("192.0.2.101", "192.0.2.102"), IPV6: ("2001:db8::101", "2001:db8::102")}
 SOURCES = ("198.51.100.0/24", "203.0.113.9/32", "192.0.2.0/24", "2001:db8:1::/48", "2001:db8::/64")
 CLUSTER_CIDRS = ("10.244.0.0/16", "fd00:10:244::/48")
 SERVICE_CIDRS = ("10.96.0.0/24", "fd00:10:96::/112")
@@ -31,8 +31,8 @@ def cluster_ip(family: str, number: int) -> str:
     return f"10.96.0.{number + 1}" if family == IPV4 else f"fd00:10:96::{number + 1:x}"
 
 
-class World:
-    """The objects of a small cluster, which change by chance."""
+class RandomCluster:
+    """The objects of a small cluster, which change at random."""
 
     def __init__(self, seed: int, *, count: int = 6) -> None:
         self.random = random.Random(seed)
@@ -52,7 +52,7 @@ class World:
         for item in self.services.values():
             tracker.on_service(None, item)
 
-    def fill(self) -> World:
+    def fill(self) -> RandomCluster:
         for number in range(self.count):
             self._put_service(number, None)
             for _ in self._put_slices(number, None):
@@ -60,17 +60,17 @@ class World:
         return self
 
     def change(self, tracker: ServiceTracker) -> None:
-        """Change something, and pass it to the tracker."""
-        number, what = self.random.randrange(self.count), self.random.random()
+        """Make a random change, and pass it to the tracker."""
+        number, choice = self.random.randrange(self.count), self.random.random()
         name = f"svc-{number}"
-        if what < 0.35:
+        if choice < 0.35:
             self._put_service(number, tracker)
-        elif what < 0.8:
+        elif choice < 0.8:
             for _ in self._put_slices(number, tracker):
                 pass
-        elif what < 0.9 and name in self.services:
+        elif choice < 0.9 and name in self.services:
             tracker.on_service(self.services.pop(name), None)
-        elif what < 0.95:
+        elif choice < 0.95:
             for slice_name in [n for n in self.slices if n.startswith(f"{name}-")]:
                 tracker.on_slice(self.slices.pop(slice_name), None)
         else:
@@ -98,7 +98,7 @@ class World:
         spec["internalTrafficPolicy"] = chance.choice(["Cluster", "Cluster", "Local"])
         if chance.random() < 0.3:
             spec["affinity_s"] = chance.choice([30, 60])
-        addresses = [address for family in families for address in EXTERNAL[family]]
+        addresses = [address for family in families for address in EXTERNAL_IPS[family]]
         if chance.random() < 0.3:
             spec["externalIPs"] = chance.sample(addresses, chance.randint(1, len(addresses)))
         if type_ == "LoadBalancer" and chance.random() < 0.5:
@@ -107,7 +107,7 @@ class World:
             f"svc-{number}", *self._ports(number, type_), ip=[cluster_ip(f, number) for f in families], **spec
         )
         if type_ == "LoadBalancer":
-            vips = [address for family in families for address in BALANCED[family]]
+            vips = [address for family in families for address in LOAD_BALANCER_IPS[family]]
             generated.status.loadBalancer.ingress = [
                 LoadBalancerIngress(ip=ip, ipMode=chance.choice([None, "VIP", "VIP", "Proxy"]))
                 for ip in chance.sample(vips, chance.randint(0, len(vips)))
@@ -115,7 +115,7 @@ class World:
         return generated
 
     def _ports(self, number: int, type_: str) -> list[ServicePort]:
-        """Ports of different services differ, so that addresses which they share do not clash."""
+        """Return ports that differ between services, so that services may share addresses without a conflict."""
         protocols = self.random.sample(["TCP", "UDP", "SCTP"], self.random.randint(1, 2))
         return [
             ServicePort(

@@ -1,4 +1,4 @@
-"""A table that records what would be committed, and applies it to the packet model."""
+"""A table that applies the operations of transactions to the packet model instead of the kernel."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.network.proxy.nftables.packet_model import Model
 
 
 class RecordedTable:
-    """Every transaction is checked: what rules and maps refer to must exist."""
+    """A table in the packet model, which checks that all chains and sets that a transaction refers to exist."""
 
     def __init__(self, compiler: ServiceCompiler) -> None:
         self._state = TableState(compiler)

@@ -1,4 +1,4 @@
-"""What must happen to a packet, straight from the objects and the documentation of services, by brute force."""
+"""A brute-force oracle: what must happen to a packet according to the objects and the documentation of services."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from sampan.api.types.discovery_v1 import Endpoint
 from sampan.network.proxy.services import HEADLESS, IPV4, IPV6, SERVICE_NAME
 from tests.network.proxy.nftables.packet_model import Outcome, Packet
 from tests.network.proxy.objects import NODE
-from tests.network.proxy.random_services import CLUSTER_CIDRS, NODE_IPS, SERVICE_CIDRS, World
+from tests.network.proxy.random_services import CLUSTER_CIDRS, NODE_IPS, SERVICE_CIDRS, RandomCluster
 
 Destination = tuple[str, int]
 
 
 class Oracle:
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, cluster: RandomCluster) -> None:
+        self._cluster = cluster
 
     def outcomes(self, packet: Packet) -> set[Outcome]:
         family = IPV6 if ":" in packet.destination else IPV4
-        for item in self._world.services.values():
+        for item in self._cluster.services.values():
             if HEADLESS in item.metadata.labels:
                 continue
             ips = [ip for ip in item.spec.clusterIPs if (":" in ip) == (family == IPV6)]
@@ -44,7 +44,7 @@ class Oracle:
         return {Outcome("pass", packet.destination, packet.port)}
 
     def _is_cluster_ip(self, address: str, family: str) -> bool:
-        items = (item for item in self._world.services.values() if HEADLESS not in item.metadata.labels)
+        items = (item for item in self._cluster.services.values() if HEADLESS not in item.metadata.labels)
         return any(address in item.spec.clusterIPs and item.spec.ports for item in items)
 
     # -- kinds of traffic --------------------------------------------------------------------------------------------
@@ -70,15 +70,15 @@ class Oracle:
         if is_vip and not self._is_allowed(packet, item, family):
             return {Outcome("drop")}
         usable = self._endpoints(item, port, family)
-        everything = self._policy(usable, is_local=False)
-        if not everything:
+        all_endpoints = self._policy(usable, is_local=False)
+        if not all_endpoints:
             return {Outcome("reject")}
         if item.spec.externalTrafficPolicy != "Local":
-            return self._to(packet, everything, is_masqueraded=True, usable=usable)
+            return self._to(packet, all_endpoints, is_masqueraded=True, usable=usable)
         if any(_contains(cidr, packet.source) for cidr in CLUSTER_CIDRS):
-            return self._to(packet, everything, is_masqueraded=False, usable=usable)
+            return self._to(packet, all_endpoints, is_masqueraded=False, usable=usable)
         if packet.source in NODE_IPS.values():
-            return self._to(packet, everything, is_masqueraded=True, usable=usable)
+            return self._to(packet, all_endpoints, is_masqueraded=True, usable=usable)
         local = self._policy(usable, is_local=True)
         return self._to(packet, local, is_masqueraded=False, usable=usable) if local else {Outcome("drop")}
 
@@ -105,9 +105,9 @@ class Oracle:
     # -- endpoints ---------------------------------------------------------------------------------------------------
 
     def _endpoints(self, item: Service, port: ServicePort, family: str) -> list[tuple[Endpoint, int]]:
-        """Return the endpoints of a port. A later one replaces an earlier one unless it terminates."""
+        """Return the endpoints of a port. A later endpoint replaces an earlier one unless it is terminating."""
         by_address: dict[str, tuple[Endpoint, int]] = {}
-        for _, slice in sorted(self._world.slices.items()):
+        for _, slice in sorted(self._cluster.slices.items()):
             if slice.metadata.labels[SERVICE_NAME] != item.metadata.name or slice.addressType != family:
                 continue
             number = next(p.port for p in slice.ports or () if (p.name, p.protocol) == (port.name, port.protocol))
@@ -122,14 +122,14 @@ class Oracle:
         ready = [e for e in endpoints if e.conditions.ready]
         draining = [e for e in endpoints if e.conditions.serving and e.conditions.terminating]
         if is_local:
-            here = [e for e in ready if e.nodeName == NODE]
-            return here or [e for e in draining if e.nodeName == NODE]
+            local = [e for e in ready if e.nodeName == NODE]
+            return local or [e for e in draining if e.nodeName == NODE]
         if ready and all(e.hints and e.hints.forNodes for e in ready):
             near = [e for e in ready if NODE in [hint.name for hint in e.hints.forNodes]]  # type: ignore[union-attr]
             if near:
                 return near
         if ready and all(e.hints and e.hints.forZones for e in ready):
-            near = [e for e in ready if self._world.zone in [hint.name for hint in e.hints.forZones]]  # type: ignore[union-attr]
+            near = [e for e in ready if self._cluster.zone in [hint.name for hint in e.hints.forZones]]  # type: ignore[union-attr]
             if near:
                 return near
         return ready or draining

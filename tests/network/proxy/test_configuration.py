@@ -45,7 +45,7 @@ def test_defaults() -> None:
     assert configuration.oomScoreAdj == -999
 
 
-def test_the_file_of_kubeadm() -> None:
+def test_kubeadm_file() -> None:
     """kubeadm writes zero values and null, which mean the defaults."""
     configuration = read(
         'bindAddress: 0.0.0.0\nclientConnection: {acceptContentTypes: "", burst: 0, contentType: "", kubeconfig: '
@@ -62,7 +62,7 @@ def test_the_file_of_kubeadm() -> None:
     assert configuration.masquerade_bit == 14
 
 
-def test_addresses_of_an_ipv6_node() -> None:
+def test_bind_addresses_of_an_ipv6_node() -> None:
     configuration = read('bindAddress: "::"\nmetricsBindAddress: "::1"\n')
     assert configuration.healthzBindAddress == "[::]:10256"
     assert split_address(configuration.metricsBindAddress) == ("::1", 10249)
@@ -73,7 +73,7 @@ def test_node_port_addresses_depend_on_the_mode(mode: str, addresses: list[str])
     assert read(f"mode: {mode}\n").nodePortAddresses == addresses
 
 
-def test_settings_of_the_section_of_the_mode() -> None:
+def test_settings_come_from_the_section_of_the_mode() -> None:
     text = (
         "iptables: {masqueradeBit: 3, masqueradeAll: true, syncPeriod: 1m}\n"
         "nftables: {masqueradeBit: 4, minSyncPeriod: 2s}\nipvs: {syncPeriod: 2m}\n"
@@ -126,12 +126,12 @@ def test_invalid_values(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "kind: KubeProxyConfiguration", "apiVersion: v1\nkind: Pod"])
-def test_other_files(text: str) -> None:
+def test_other_kinds_are_rejected(text: str) -> None:
     with pytest.raises(ProxyConfigurationError, match="failed to decode"):
         decode(text)
 
 
-def test_the_written_configuration_can_be_read() -> None:
+def test_yaml_round_trip() -> None:
     configuration = read("mode: nftables\nconntrack: {tcpEstablishedTimeout: 3600s}\n")
     text = as_yaml(configuration)
     assert yaml.safe_load(text)["conntrack"]["tcpEstablishedTimeout"] == "1h0m0s"

@@ -1,4 +1,4 @@
-"""Stale UDP flows: the decisions, and the real table of a namespace."""
+"""Stale UDP flows: which flows are stale, and the conntrack table of a network namespace."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def test_flows_without_a_serving_endpoint_are_stale() -> None:
         ({"maxPerCore": 0}, 8, None),
     ],
 )
-def test_the_size_of_the_table(configuration: dict[str, int | None], cpus: int, expected: int | None) -> None:
+def test_conntrack_max_depends_on_the_number_of_cpus(
+    configuration: dict[str, int | None], cpus: int, expected: int | None
+) -> None:
     sysctls = conntrack_sysctls(msgspec.convert(configuration, ConntrackConfiguration), cpus)
     assert sysctls.get("nf_conntrack_max") == expected
     assert sysctls["nf_conntrack_tcp_timeout_established"] == 86400
@@ -92,7 +94,7 @@ def track() -> None:
 
 
 @needs_network
-def test_the_real_table(lab: Lab) -> None:
+def test_udp_flows_are_listed_and_deleted_in_the_kernel(lab: Lab) -> None:
     def send() -> None:
         track()
         for family, address in ((socket.AF_INET, OUTSIDE_IP), (socket.AF_INET6, OUTSIDE_IP6)):
@@ -116,8 +118,8 @@ def test_the_real_table(lab: Lab) -> None:
 
 
 @needs_network
-def test_a_service_that_gets_an_endpoint(lab: Lab) -> None:
-    """A client that keeps sending to a service without endpoints reaches the first endpoint once there is one."""
+def test_first_endpoint_of_a_service_deletes_its_stale_udp_flows(lab: Lab) -> None:
+    """A client that keeps sending to a service without endpoints can then reach the first endpoint."""
     metrics = Metrics()
     tracker = ServiceTracker(node_name=NODE)
     tracker.on_service(None, service("dns", port(53, protocol="UDP"), ip=OUTSIDE_IP))

@@ -16,13 +16,13 @@ from sampan.network.proxy.tracker import ServiceTracker
 from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, service
 
 
-def of_pod(number: int, *, ready: bool = True) -> Endpoint:
+def endpoint_of_pod(number: int, *, ready: bool = True) -> Endpoint:
     entry = endpoint(f"10.0.0.{number}", ready=ready)
     entry.targetRef = ObjectReference(kind="Pod", namespace="default", name=f"p{number}", uid=f"u{number}")
     return entry
 
 
-class Scene:
+class TracedService:
     def __init__(self) -> None:
         informers = InformerFactory(client=Client(transport=None, clock=RealClock(), component="test"))  # type: ignore[arg-type]
         self.slices = informers.of(EndpointSlice)
@@ -46,12 +46,12 @@ class Scene:
 
 
 async def test_a_pod_is_recorded_when_the_rules_first_have_its_address() -> None:
-    scene = Scene()
-    assert await scene.sync(of_pod(1)) == [], "the endpoints of the first sync are older than the proxy"
-    assert await scene.sync(of_pod(1), of_pod(2, ready=False)) == []
-    assert await scene.sync(of_pod(1), of_pod(2)) == ["u2"]
-    assert await scene.sync(of_pod(2)) == []
-    assert await scene.sync(of_pod(1), of_pod(2), of_pod(3)) == ["u1", "u3"]
-    record = next(scene.recorder.since())
+    traced = TracedService()
+    assert await traced.sync(endpoint_of_pod(1)) == [], "the endpoints of the first sync are older than the proxy"
+    assert await traced.sync(endpoint_of_pod(1), endpoint_of_pod(2, ready=False)) == []
+    assert await traced.sync(endpoint_of_pod(1), endpoint_of_pod(2)) == ["u2"]
+    assert await traced.sync(endpoint_of_pod(2)) == []
+    assert await traced.sync(endpoint_of_pod(1), endpoint_of_pod(2), endpoint_of_pod(3)) == ["u1", "u3"]
+    record = next(traced.recorder.since())
     assert (record.component, record.subject) == (f"kube-proxy/{NODE}", "pods/default/p2")
     assert record.outcome == "service web"

@@ -1,4 +1,4 @@
-"""Other firewalls that drop forwarded traffic of services, in a namespace."""
+"""Firewalls of other programs that drop forwarded traffic of services, in a network namespace."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def iptables_rules(lab: Lab, program: str) -> str:
     return in_network(lab.node, lambda: subprocess.check_output([program, "-S", "FORWARD"], text=True))
 
 
-def test_the_rules() -> None:
+def test_iptables_accept_rules() -> None:
     assert accept_rules(MARK)[0] == [
         "FORWARD", "-m", "mark", "--mark", "0x4000/0x4000", "-m", "comment", "--comment", COMMENT, "-j", "ACCEPT",
     ]  # fmt: skip
 
 
 @needs_network
-def test_a_firewall_of_nftables_is_named_once(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_dropping_nftables_chain_is_logged_once_and_not_changed(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     text = "table inet firewall { chain forward { type filter hook forward priority 0; policy drop; }; }"
     in_network(lab.node, lambda: run_nft("-f", "-", text=text))
     before = rules_of(lab)
@@ -50,7 +50,7 @@ def test_a_firewall_of_nftables_is_named_once(lab: Lab, caplog: pytest.LogCaptur
 
 
 @needs_network
-def test_no_other_firewall(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_changed_or_logged_without_other_firewalls(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     in_network(lab.node, ServiceForwardRules(masquerade_mark=MARK).ensure)
     assert rules_of(lab) == ""
     assert caplog.records == []
@@ -58,7 +58,7 @@ def test_no_other_firewall(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
 
 @needs_network
 @pytest.mark.skipif(shutil.which("iptables", path="/usr/sbin:/sbin:/usr/bin") is None, reason="no iptables")
-def test_the_chain_of_iptables(lab: Lab) -> None:
+def test_accept_rules_are_added_to_iptables_and_removed(lab: Lab) -> None:
     def drop() -> None:
         for program in PROGRAMS:
             subprocess.run([program, "-P", "FORWARD", "DROP"], check=True)
@@ -74,7 +74,7 @@ def test_the_chain_of_iptables(lab: Lab) -> None:
 
 @needs_network
 @pytest.mark.skipif(shutil.which("iptables", path="/usr/sbin:/sbin:/usr/bin") is None, reason="no iptables")
-def test_the_rules_are_gone_when_their_task_has_ended(lab: Lab) -> None:
+def test_forward_rules_are_removed_when_the_task_is_cancelled(lab: Lab) -> None:
     in_network(lab.node, lambda: subprocess.run(["iptables", "-P", "FORWARD", "DROP"], check=True))
     rules, clock = ServiceForwardRules(masquerade_mark=MARK), VirtualClock()
 

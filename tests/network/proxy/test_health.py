@@ -29,7 +29,7 @@ class Proxy:
         )
 
 
-async def test_a_proxy_is_healthy_until_a_change_waits_for_too_long() -> None:
+async def test_proxy_is_unhealthy_if_a_queued_change_exceeds_the_timeout() -> None:
     proxy = Proxy()
     assert proxy.health.healthz().status == 200
     proxy.health.on_synced(IPV4)
@@ -53,7 +53,7 @@ async def test_a_proxy_is_healthy_until_a_change_waits_for_too_long() -> None:
     assert body["lastUpdated"] == body["currentTime"]
 
 
-def test_a_node_that_is_about_to_be_deleted() -> None:
+def test_healthz_fails_for_a_node_that_is_being_deleted() -> None:
     proxy = Proxy()
     node = Node(
         metadata=ObjectMeta(name=NODE), spec=NodeSpec(taints=[Taint(key=TO_BE_DELETED_TAINT, effect="NoSchedule")])
@@ -74,7 +74,7 @@ def test_a_node_that_is_about_to_be_deleted() -> None:
     assert 'kubeproxy_proxy_livez_total{code="200"} 1' in text
 
 
-async def test_the_port() -> None:
+async def test_health_port_serves_healthz_and_livez() -> None:
     proxy, port = Proxy(), free_port()
     async with health_port(proxy.health, NetworkNamespace(), "0.0.0.0", port), ClientSession() as session:
         for path, status in (("healthz", 200), ("livez", 200), ("other", 404)):

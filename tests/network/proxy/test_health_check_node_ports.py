@@ -9,14 +9,14 @@ from sampan.api.types.core_v1 import Service
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.proxy.health import ServiceHealthChecks
 from sampan.network.proxy.tracker import ServiceTracker
-from tests.network.proxy.events import KeptEvents
+from tests.network.proxy.events import RecordedEvents
 from tests.network.proxy.objects import NODE, OTHER_NODE, endpoint, endpoint_slice, port, service
 from tests.ports import free_port
 
 
 class Node:
     def __init__(self, addresses: Sequence[str] = ("0.0.0.0",)) -> None:
-        self.tracker, self.events, self.is_healthy = ServiceTracker(node_name=NODE), KeptEvents(), True
+        self.tracker, self.events, self.is_healthy = ServiceTracker(node_name=NODE), RecordedEvents(), True
         self.checks = ServiceHealthChecks(
             node_name=NODE,
             namespace=NetworkNamespace(),
@@ -39,7 +39,7 @@ async def node_with(*services: Service, addresses: Sequence[str] = ("0.0.0.0",))
         yield node
 
 
-def balanced(number: int, name: str = "web") -> Service:
+def load_balanced(number: int, name: str = "web") -> Service:
     return service(
         name, port(node_port=30080), type="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=number
     )
@@ -54,9 +54,9 @@ async def status_of(number: int, address: str = "127.0.0.1") -> int:
             return 0
 
 
-async def test_the_response_depends_on_local_endpoints() -> None:
+async def test_health_check_response_depends_on_local_endpoints() -> None:
     number = free_port()
-    async with node_with(balanced(number)) as node:
+    async with node_with(load_balanced(number)) as node:
         assert await status_of(number) == 503
         remote = endpoint_slice("web", endpoint("10.0.0.1", node=OTHER_NODE))
         node.tracker.on_slice(None, remote)
@@ -78,12 +78,12 @@ async def test_the_response_depends_on_local_endpoints() -> None:
 
 async def test_ports_follow_the_services() -> None:
     first, second = free_port(), free_port()
-    async with node_with(balanced(first)) as node:
-        node.tracker.on_service(balanced(first), balanced(second))
-        node.tracker.on_service(None, balanced(first, "other"))
+    async with node_with(load_balanced(first)) as node:
+        node.tracker.on_service(load_balanced(first), load_balanced(second))
+        node.tracker.on_service(None, load_balanced(first, "other"))
         await node.sync()
         assert (await status_of(first), await status_of(second)) == (503, 503)
-        node.tracker.on_service(balanced(second), None)
+        node.tracker.on_service(load_balanced(second), None)
         node.tracker.on_service(None, service("plain"))
         await node.sync()
         assert (await status_of(first), await status_of(second)) == (503, 0)
@@ -91,9 +91,9 @@ async def test_ports_follow_the_services() -> None:
     assert await status_of(first) == 0
 
 
-async def test_a_port_in_use() -> None:
+async def test_port_in_use_is_reported_by_an_event() -> None:
     number = free_port()
-    async with node_with(balanced(number)), node_with(balanced(number, "other")) as node:
+    async with node_with(load_balanced(number)), node_with(load_balanced(number, "other")) as node:
         await node.sync()
         assert [event[:3] for event in node.events.events] == [
             ("Warning", "FailedToStartServiceHealthcheck", "default/other")
@@ -101,7 +101,7 @@ async def test_a_port_in_use() -> None:
         assert f'node here failed to start healthcheck "default/other" on port {number}' in node.events.events[0][3]
 
 
-async def test_only_on_the_addresses_of_node_ports() -> None:
+async def test_health_checks_listen_only_on_node_port_addresses() -> None:
     number = free_port()
-    async with node_with(balanced(number), addresses=["127.0.0.2"]):
+    async with node_with(load_balanced(number), addresses=["127.0.0.2"]):
         assert (await status_of(number, "127.0.0.2"), await status_of(number)) == (503, 0)

@@ -1,4 +1,4 @@
-"""kube-proxy of a node with everything around the rules, in a namespace and with an API server."""
+"""kube-proxy of a node with its health and metrics servers, in a network namespace and with an API server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.controllers.cluster import cluster
 from tests.eventually import eventually
 from tests.network.pods.lab import NODE_IP, NODE_IP6, OUTSIDE_IP, Lab, listening, needs_network
 from tests.network.proxy.conversation import reply, talk
-from tests.network.proxy.events import KeptEvents
+from tests.network.proxy.events import RecordedEvents
 from tests.network.proxy.objects import NODE, OTHER_NODE, endpoint, endpoint_slice, port, service
 
 pytestmark = needs_network
@@ -68,7 +68,7 @@ async def running_proxy(lab: Lab, configuration: KubeProxyConfiguration) -> Asyn
 
 
 async def http(lab: Lab, address: str, number: int, path: str) -> tuple[int, str]:
-    """Send a request from the node."""
+    """Send a request from the node; return the status code, or 0 if the connection is refused, and the body."""
     loop = asyncio.get_running_loop()
     with NetworkNamespace(lab.node).socket(socket.AF_INET, socket.SOCK_STREAM) as client:
         client.setblocking(False)
@@ -88,7 +88,7 @@ async def rules(lab: Lab) -> str:
     return (await asyncio.to_thread(in_network, lab.node, partial(run_nft, "list", "ruleset"))).decode()
 
 
-async def test_a_node_in_nftables_mode(lab: Lab) -> None:
+async def test_nftables_mode_serves_node_ports_health_checks_and_metrics(lab: Lab) -> None:
     async with running_proxy(lab, KubeProxyConfiguration(clusterCIDR="10.77.0.0/16")) as client:
         obj = service(
             "web",
@@ -113,7 +113,9 @@ async def test_a_node_in_nftables_mode(lab: Lab) -> None:
         assert received == b"hi"
         status, body = await http(lab, NODE_IP, HEALTH_CHECK_PORT, "/")
         assert (status, '"localEndpoints": 0' in body) == (503, True)
-        assert (await http(lab, "127.0.0.1", HEALTH_CHECK_PORT, "/"))[0] == 0, "only on the primary addresses"
+        assert (await http(lab, "127.0.0.1", HEALTH_CHECK_PORT, "/"))[0] == 0, (
+            "health checks listen only on the primary addresses"
+        )
         slice.endpoints[0].nodeName = NODE  # type: ignore[index]
         await client.of(EndpointSlice).update(slice)
 
@@ -133,20 +135,20 @@ async def test_a_node_in_nftables_mode(lab: Lab) -> None:
     await eventually(is_removed, timeout_s=30)
 
 
-async def test_cleanup(lab: Lab) -> None:
-    """Only the tables of kube-proxy are removed, and a second time does nothing."""
-    text = "table ip kube-proxy { chain a { }; }; table ip6 kube-proxy { }; table ip mine { }"
+async def test_cleanup_removes_only_tables_of_kube_proxy(lab: Lab) -> None:
+    """A second clean-up finds nothing to remove."""
+    text = "table ip kube-proxy { chain a { }; }; table ip6 kube-proxy { }; table ip other { }"
     await asyncio.to_thread(in_network, lab.node, lambda: run_nft("-f", "-", text=text))
     for _ in range(2):
         await asyncio.to_thread(in_network, lab.node, remove_tables)
-    assert (await rules(lab)).split() == ["table", "ip", "mine", "{", "}"]
+    assert (await rules(lab)).split() == ["table", "ip", "other", "{", "}"]
 
 
 async def test_a_service_beyond_the_limits_of_the_node_gets_an_event() -> None:
     def change(*problems: str) -> ServiceChange:
         return ServiceChange(service=NamespacedName("default", "web"), previous=(), current=(), problems=problems)
 
-    events = KeptEvents()
+    events = RecordedEvents()
     reporter = LimitReporter(events)
     for problems in (["too many"], ["too many", "and more"], [], ["too many"]):
         await reporter.on_changes([change(*problems)])

@@ -1,4 +1,4 @@
-"""Real packets to services: pods on the bridge of a node, the node itself, and the world outside."""
+"""Real packets to services from pods on the bridge of a node, from the node itself, and from an external host."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class ServiceLab:
 def run_lab(
     lab: Lab, test: Callable[[ServiceLab], None], config: ProxyConfig | None = None, *, pods: Sequence[str] = ("a", "b")
 ) -> None:
-    spaces = {name: lab.space(name) for name in pods}
+    namespaces = {name: lab.add_namespace(name) for name in pods}
     in_network(lab.outside, _route_to_node)
     in_network(lab.node, _stop_redirects)
 
@@ -107,8 +107,8 @@ def run_lab(
         network = BridgeNetwork(directory=lab.node.parent / "records", config=bridge, clock=VirtualClock())
         async with network:
             network.use_pod_cidrs(["10.77.0.0/24", "fd77::/64"])
-            ips = {name: await network.attach(name, space, []) for name, space in spaces.items()}
-            services = ServiceLab(lab, spaces, ips, config or ProxyConfig(cluster_cidrs=CLUSTER_CIDRS))
+            ips = {name: await network.attach(name, namespace, []) for name, namespace in namespaces.items()}
+            services = ServiceLab(lab, namespaces, ips, config or ProxyConfig(cluster_cidrs=CLUSTER_CIDRS))
             try:
                 test(services)
             finally:
@@ -119,7 +119,7 @@ def run_lab(
 
 
 def _route_to_node() -> None:
-    """The world outside sends addresses of load balancers, and cluster IPs, to the node."""
+    """Route the addresses of load balancers, and cluster IPs, from outside to the node."""
     from pyroute2 import IPRoute
 
     with IPRoute() as netlink:
@@ -130,14 +130,14 @@ def _route_to_node() -> None:
 
 
 def _stop_redirects() -> None:
-    """Redirects to a client would use up its limit of ICMP messages, so that no rejection could follow."""
+    """Disable redirects, which would use up the limit of ICMP messages to a client: no rejection could follow."""
     for link in ("all", "up0"):
         Path(f"/proc/sys/net/ipv4/conf/{link}/send_redirects").write_text("0")
 
 
-def connect(space: Path, to: tuple[str, int], wait_s: float = 10.0) -> socket.socket:
+def connect(namespace: Path, to: tuple[str, int], wait_s: float = 10.0) -> socket.socket:
     family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
-    client = in_network(space, lambda: socket.socket(family, socket.SOCK_STREAM))
+    client = in_network(namespace, lambda: socket.socket(family, socket.SOCK_STREAM))
     client.settimeout(wait_s)
     try:
         client.connect(to)
@@ -147,21 +147,21 @@ def connect(space: Path, to: tuple[str, int], wait_s: float = 10.0) -> socket.so
     return client
 
 
-def assert_refused(space: Path, to: tuple[str, int]) -> None:
+def assert_refused(namespace: Path, to: tuple[str, int]) -> None:
     with pytest.raises(ConnectionRefusedError):
-        connect(space, to)
+        connect(namespace, to)
 
 
-def assert_dropped(space: Path, to: tuple[str, int]) -> None:
+def assert_dropped(namespace: Path, to: tuple[str, int]) -> None:
     with pytest.raises(TimeoutError):
-        connect(space, to, SHORT_S)
+        connect(namespace, to, SHORT_S)
 
 
 DUAL: dict[str, Any] = {"ip": [IP, IP6]}
 
 
 def test_cluster_ips(lab: Lab) -> None:
-    """From a pod, from the pod itself, from the node and from outside, in both IP families."""
+    """The clients are another pod, the endpoint itself, the node and an external host, in both IP families."""
 
     def test(services: ServiceLab) -> None:
         a, b = services.pods["a"], services.pods["b"]
@@ -180,8 +180,8 @@ def test_cluster_ips(lab: Lab) -> None:
     run_lab(lab, test)
 
 
-def test_pods_reach_services_without_netfilter_on_bridges(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the kernel has no br_netfilter, a response between two pods would bypass the reverse translation."""
+def test_pods_reach_services_without_br_netfilter(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without br_netfilter, a response between two pods of a bridge could bypass the reverse translation."""
 
     def hide() -> bool:
         for name in ("iptables", "ip6tables"):
@@ -202,7 +202,7 @@ def test_pods_reach_services_without_netfilter_on_bridges(lab: Lab, monkeypatch:
 
 
 @pytest.mark.parametrize("protocol", ["UDP", pytest.param("SCTP", marks=needs_sctp)])
-def test_other_protocols(lab: Lab, protocol: str) -> None:
+def test_udp_and_sctp_services(lab: Lab, protocol: str) -> None:
     kind = socket.SOCK_DGRAM if protocol == "UDP" else socket.SOCK_STREAM
     number = 0 if protocol == "UDP" else SCTP
 
@@ -261,7 +261,7 @@ def test_external_and_load_balancer_addresses(lab: Lab) -> None:
     run_lab(lab, test)
 
 
-def test_external_policy_local(lab: Lab) -> None:
+def test_external_traffic_policy_local(lab: Lab) -> None:
     def test(services: ServiceLab) -> None:
         item = service(
             "web",
@@ -282,7 +282,9 @@ def test_external_policy_local(lab: Lab) -> None:
         with listening(lab.outside, 80) as server:
             assert_dropped(lab.outside, (NODE_IP, 30080))
             assert_dropped(lab.outside, (BALANCER_IP, 80))
-            assert source_seen(server, services.pods["a"], (BALANCER_IP, 80)) == NODE_IP  # left the cluster
+            assert (
+                source_seen(server, services.pods["a"], (BALANCER_IP, 80)) == NODE_IP
+            )  # masqueraded, because the packet leaves the cluster
             assert source_seen(server, lab.node, (NODE_IP, 30080)) == NODE_IP
         services.put(item)
         assert_refused(lab.outside, (NODE_IP, 30080))
@@ -291,7 +293,7 @@ def test_external_policy_local(lab: Lab) -> None:
     run_lab(lab, test)
 
 
-def test_internal_policy_local(lab: Lab) -> None:
+def test_internal_traffic_policy_local(lab: Lab) -> None:
     def test(services: ServiceLab) -> None:
         item = service("web", internalTrafficPolicy="Local", **DUAL)
         services.put(item, "b", OUTSIDE_IP)
@@ -305,15 +307,15 @@ def test_internal_policy_local(lab: Lab) -> None:
     run_lab(lab, test)
 
 
-def test_rejection(lab: Lab) -> None:
+def test_service_without_endpoints_rejects_connections(lab: Lab) -> None:
     def test(services: ServiceLab) -> None:
         item = service("web", port(80, node_port=30080), type="NodePort", externalIPs=[EXTERNAL_IP], **DUAL)
         services.put(item)
-        for space in (services.pods["a"], lab.node, lab.outside):
+        for namespace in (services.pods["a"], lab.node, lab.outside):
             for target in ((IP, 80), (IP6, 80), (EXTERNAL_IP, 80), (NODE_IP, 30080), (NODE_IP6, 30080)):
-                assert_refused(space, target)
-            assert_refused(space, (IP, 81))  # another port of the cluster IP
-            assert_dropped(space, ("10.96.0.99", 80))  # not allocated
+                assert_refused(namespace, target)
+            assert_refused(namespace, (IP, 81))  # another port of the cluster IP
+            assert_dropped(namespace, ("10.96.0.99", 80))  # not allocated
         services.put(item, "b")
         with listening(services.pods["b"], 80) as server:
             assert source_seen(server, services.pods["a"], (IP, 80)) == services.ips["a"][0]
@@ -321,8 +323,8 @@ def test_rejection(lab: Lab) -> None:
     run_lab(lab, test)
 
 
-def test_source_ranges(lab: Lab) -> None:
-    def balanced(*ranges: str) -> Service:
+def test_load_balancer_source_ranges(lab: Lab) -> None:
+    def load_balanced(*ranges: str) -> Service:
         return service(
             "web",
             port(80, node_port=30080),
@@ -333,14 +335,14 @@ def test_source_ranges(lab: Lab) -> None:
         )
 
     def test(services: ServiceLab) -> None:
-        services.put(balanced("198.51.100.0/24", "2001:db8:9::/48", "10.77.0.0/16"), "b")
+        services.put(load_balanced("198.51.100.0/24", "2001:db8:9::/48", "10.77.0.0/16"), "b")
         with listening(services.pods["b"], 80) as server:
             assert_dropped(lab.outside, (BALANCER_IP, 80))
             assert_dropped(lab.outside, (BALANCER_IP6, 80))
             assert_dropped(lab.node, (BALANCER_IP, 80))
             assert source_seen(server, services.pods["a"], (BALANCER_IP, 80)) == GATEWAY
             assert source_seen(server, lab.outside, (NODE_IP, 30080)) == GATEWAY  # node ports are not restricted
-            services.put(balanced(f"{OUTSIDE_IP}/32", "2001:db8::/64"), "b")
+            services.put(load_balanced(f"{OUTSIDE_IP}/32", "2001:db8::/64"), "b")
             assert source_seen(server, lab.outside, (BALANCER_IP, 80)) == GATEWAY
             assert source_seen(server, lab.outside, (BALANCER_IP6, 80)) == GATEWAY6
             assert_dropped(services.pods["a"], (BALANCER_IP, 80))
@@ -348,10 +350,10 @@ def test_source_ranges(lab: Lab) -> None:
     run_lab(lab, test)
 
 
-def accepted(servers: Sequence[socket.socket], space: Path, to: tuple[str, int]) -> int:
+def accepted(servers: Sequence[socket.socket], namespace: Path, to: tuple[str, int]) -> int:
     """Connect, and return the index of the server that got the connection."""
     with ExitStack() as stack:
-        stack.enter_context(connect(space, to))
+        stack.enter_context(connect(namespace, to))
         ready, _, _ = select.select(servers, [], [], 10)
         assert ready, "no server got the connection"
         stack.enter_context(ready[0].accept()[0])
@@ -396,8 +398,8 @@ def test_session_affinity(lab: Lab) -> None:
     run_lab(lab, test, pods=("a", "b", "c"))
 
 
-def test_an_endpoint_that_goes_in_midstream(lab: Lab) -> None:
-    """Connections to it go on until it ends; new ones reach the others at once."""
+def test_established_connection_survives_removal_of_its_endpoint(lab: Lab) -> None:
+    """New connections reach the other endpoints immediately."""
 
     def test(services: ServiceLab) -> None:
         item = service("web", **DUAL)
@@ -416,8 +418,8 @@ def test_an_endpoint_that_goes_in_midstream(lab: Lab) -> None:
     run_lab(lab, test)
 
 
-def test_rules_are_replaced_without_a_gap(lab: Lab) -> None:
-    """Connections succeed while a proxy writes the whole table again, as after a restart."""
+def test_connections_succeed_after_each_rebuild_of_the_table(lab: Lab) -> None:
+    """A proxy writes the whole table again after a restart."""
 
     def test(services: ServiceLab) -> None:
         services.put(service("web", **DUAL), "b")

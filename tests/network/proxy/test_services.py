@@ -44,9 +44,9 @@ def resolved(spec: dict[str, object], *endpoints: object, zone: str = "a") -> Se
 
 
 class TestHostileServices:
-    """What somebody who may create services tries in order to stop the proxy, which shares the process of all."""
+    """Services by which a user could try to exhaust the proxy, which shares a process with other components."""
 
-    def test_multiply_ports_addresses_and_source_ranges(self) -> None:
+    def test_ports_times_addresses_and_source_ranges_are_limited(self) -> None:
         hostile = service(
             "web",
             *(port(number, name=f"p{number}") for number in range(1, 2001)),
@@ -61,7 +61,7 @@ class TestHostileServices:
         (problem,) = resolve(hostile, (), (IPV4,), Topology(node_name=NODE)).problems
         assert "only 12 of its 2000 ports are proxied" in problem
 
-    def test_multiply_ports_and_endpoints(self) -> None:
+    def test_ports_times_endpoints_are_limited(self) -> None:
         names = [f"p{number}" for number in range(1, 301)]
         slice = endpoint_slice("web", *(endpoint(f"10.1.{number >> 8}.{number & 255}") for number in range(1000)))
         slice.ports = [EndpointPort(name=name, port=80, protocol="TCP") for name in names]
@@ -76,8 +76,8 @@ class TestHostileServices:
         assert "pairs of ports and endpoints" in states().problems[0]
 
     @pytest.mark.parametrize("number", [-1, 0, 65536, 70000, 2**31 - 1, None])
-    def test_endpoints_at_a_port_that_does_not_exist(self, number: int | None) -> None:
-        """The API server accepts such slices, as the real one does."""
+    def test_endpoints_with_an_invalid_port_are_ignored(self, number: int | None) -> None:
+        """The API server accepts such slices, as that of Kubernetes does."""
         hostile = endpoint_slice("web", endpoint("10.1.0.2"), name="web-2")
         hostile.ports = [EndpointPort(name="", port=number, protocol="TCP")]
         slices = [endpoint_slice("web", endpoint("10.1.0.1")), hostile]
@@ -86,7 +86,7 @@ class TestHostileServices:
 
 
 class TestServicePorts:
-    def test_a_port_of_each_family(self) -> None:
+    def test_dual_stack_service_has_ports_of_each_family(self) -> None:
         dual = service(
             "web", port(80, name="http"), port(53, name="dns", protocol="UDP"), ip=["10.96.0.10", "fd00::10"]
         )
@@ -109,7 +109,7 @@ class TestServicePorts:
         ],
         ids=["headless", "no cluster IP", "ExternalName", "another proxy", "headless label"],
     )
-    def test_services_of_no_concern(self, skipped: object) -> None:
+    def test_services_that_are_not_proxied(self, skipped: object) -> None:
         assert service_ports(skipped) == []  # type: ignore[arg-type]
 
     def test_addresses_are_canonical_and_of_their_family(self) -> None:
@@ -135,20 +135,20 @@ class TestServicePorts:
             (ip_network("2001:db8::/32"),),
         )
 
-    def test_a_source_range_of_everything_allows_everything(self) -> None:
+    def test_source_range_of_all_addresses_removes_the_restriction(self) -> None:
         [info] = service_ports(service(type="LoadBalancer", loadBalancerSourceRanges=["198.51.100.0/24", "0.0.0.0/0"]))
         assert info.source_ranges == ()
 
-    def test_only_ingress_addresses_with_the_mode_vip(self) -> None:
-        balanced = service(type="LoadBalancer")
-        balanced.status.loadBalancer.ingress = [
+    def test_only_ingress_addresses_with_ip_mode_vip_are_used(self) -> None:
+        load_balanced = service(type="LoadBalancer")
+        load_balanced.status.loadBalancer.ingress = [
             LoadBalancerIngress(ip="203.0.113.1", ipMode="Proxy"),
             LoadBalancerIngress(ip="203.0.113.2", ipMode="VIP"),
             LoadBalancerIngress(hostname="lb.example"),
         ]
-        assert service_ports(balanced)[0].load_balancer_ips == ("203.0.113.2",)
+        assert service_ports(load_balanced)[0].load_balancer_ips == ("203.0.113.2",)
 
-    def test_affinity(self) -> None:
+    def test_session_affinity_timeout(self) -> None:
         assert service_ports(service(affinity_s=30))[0].affinity_timeout_s == 30
         assert service_ports(service(sessionAffinity="ClientIP"))[0].affinity_timeout_s == 10800
         assert service_ports(service())[0].affinity_timeout_s == 0
@@ -163,13 +163,15 @@ class TestServicePorts:
             ({"externalTrafficPolicy": "Local"}, False, 0),
         ],
     )
-    def test_external_policy_and_health_check(self, spec: dict[str, object], is_local: bool, health_port: int) -> None:
+    def test_external_traffic_policy_and_health_check_node_port(
+        self, spec: dict[str, object], is_local: bool, health_port: int
+    ) -> None:
         [info] = service_ports(service(**spec))  # type: ignore[arg-type]
         assert (info.is_external_policy_local, info.health_check_node_port) == (is_local, health_port)
 
 
 class TestEndpoints:
-    def test_slices_of_concern(self) -> None:
+    def test_service_of_slice(self) -> None:
         named = endpoint_slice("web")
         assert str(service_of_slice(named)) == "default/web"
         assert service_of_slice(endpoint_slice("")) is None
@@ -189,9 +191,12 @@ class TestEndpoints:
             ServicePortName("default", "web", "dns", "TCP"): [],
         }
 
-    def test_an_address_in_two_slices_prefers_the_one_that_does_not_terminate(self) -> None:
-        leaving = endpoint("10.0.0.1", ready=False, serving=True, terminating=True)
-        for first, second in [(leaving, endpoint("10.0.0.1")), (endpoint("10.0.0.1"), leaving)]:
+    def test_address_in_two_slices_uses_the_endpoint_that_is_not_terminating(self) -> None:
+        terminating_endpoint = endpoint("10.0.0.1", ready=False, serving=True, terminating=True)
+        for first, second in [
+            (terminating_endpoint, endpoint("10.0.0.1")),
+            (endpoint("10.0.0.1"), terminating_endpoint),
+        ]:
             [state] = resolve(
                 service(),
                 [endpoint_slice("web", first, name="a"), endpoint_slice("web", second, name="b")],
@@ -200,11 +205,11 @@ class TestEndpoints:
             ).ports
             assert [e.is_terminating for e in state.endpoints] == [False]
 
-    def test_conditions_that_are_not_set(self) -> None:
+    def test_unset_conditions_mean_ready_and_serving(self) -> None:
         [info] = resolved({}, endpoint("10.0.0.1", ready=None, serving=None)).endpoints
         assert (info.is_ready, info.is_serving, info.is_terminating) == (True, True, False)
 
-    def test_addresses_for_a_health_check(self) -> None:
+    def test_local_ready_addresses(self) -> None:
         state = resolved(
             LOCAL, endpoint("10.0.0.1", node=NODE), endpoint("10.0.0.2"), endpoint("10.0.0.3", ready=False)
         )
@@ -212,33 +217,35 @@ class TestEndpoints:
 
 
 class TestCategories:
-    def test_ready_endpoints(self) -> None:
+    def test_only_ready_endpoints_are_used(self) -> None:
         state = resolved({}, endpoint("10.0.0.1"), endpoint("10.0.0.2", ready=False), endpoint("10.0.0.3"))
         assert addresses(state.categories.cluster) == ["10.0.0.1", "10.0.0.3"]
         assert (state.categories.local, state.categories.has_any) == ((), True)
 
-    def test_terminating_endpoints_if_none_is_ready(self) -> None:
-        leaving = endpoint("10.0.0.1", ready=False, serving=True, terminating=True)
-        assert addresses(resolved({}, leaving, endpoint("10.0.0.2")).categories.cluster) == ["10.0.0.2"]
-        assert addresses(resolved({}, leaving, endpoint("10.0.0.2", ready=False)).categories.cluster) == ["10.0.0.1"]
+    def test_terminating_endpoints_are_used_if_no_endpoint_is_ready(self) -> None:
+        terminating_endpoint = endpoint("10.0.0.1", ready=False, serving=True, terminating=True)
+        assert addresses(resolved({}, terminating_endpoint, endpoint("10.0.0.2")).categories.cluster) == ["10.0.0.2"]
+        assert addresses(resolved({}, terminating_endpoint, endpoint("10.0.0.2", ready=False)).categories.cluster) == [
+            "10.0.0.1"
+        ]
 
-    def test_no_endpoint(self) -> None:
+    def test_has_any_is_false_without_usable_endpoints(self) -> None:
         assert not resolved({}).categories.has_any
         assert not resolved({}, endpoint("10.0.0.1", ready=False)).categories.has_any
 
-    def test_external_policy_local(self) -> None:
+    def test_external_traffic_policy_local(self) -> None:
         categories = resolved(LOCAL, endpoint("10.0.0.1", node=NODE), endpoint("10.0.0.2")).categories
         assert addresses(categories.local) == ["10.0.0.1"]
         assert addresses(categories.cluster) == addresses(categories.reachable) == ["10.0.0.1", "10.0.0.2"]
 
-    def test_local_terminating_endpoints_are_reachable_beside_ready_ones_elsewhere(self) -> None:
-        leaving = endpoint("10.0.0.1", node=NODE, ready=False, serving=True, terminating=True)
-        categories = resolved(LOCAL, leaving, endpoint("10.0.0.2")).categories
+    def test_local_terminating_endpoints_are_reachable_beside_remote_ready_endpoints(self) -> None:
+        terminating_endpoint = endpoint("10.0.0.1", node=NODE, ready=False, serving=True, terminating=True)
+        categories = resolved(LOCAL, terminating_endpoint, endpoint("10.0.0.2")).categories
         assert addresses(categories.local) == ["10.0.0.1"]
         assert addresses(categories.cluster) == ["10.0.0.2"]
         assert addresses(categories.reachable) == ["10.0.0.1", "10.0.0.2"]
 
-    def test_internal_policy_local(self) -> None:
+    def test_internal_traffic_policy_local(self) -> None:
         categories = resolved({"internalTrafficPolicy": "Local"}, endpoint("10.0.0.1")).categories
         assert (categories.cluster, categories.local, categories.reachable) == ((), (), ())
         assert categories.has_any
@@ -260,13 +267,13 @@ class TestCategories:
         ],
         ids=["zone", "not all zones", "other zone", "no zone", "node", "not all nodes", "zone instead of node"],
     )
-    def test_hints(self, hints: list[dict[str, list[str]]], zone: str, used: list[str]) -> None:
+    def test_topology_hints(self, hints: list[dict[str, list[str]]], zone: str, used: list[str]) -> None:
         endpoints = [
             endpoint(address, **hint)  # type: ignore[arg-type]
             for address, hint in zip(ADDRESSES, hints, strict=True)
         ]
         assert addresses(resolved({}, *endpoints, zone=zone).categories.cluster) == used
 
-    def test_hints_of_endpoints_that_are_not_ready_do_not_count(self) -> None:
+    def test_hints_of_endpoints_that_are_not_ready_are_ignored(self) -> None:
         state = resolved({}, endpoint("10.0.0.1", zones=["a"]), endpoint("10.0.0.2", ready=False))
         assert addresses(state.categories.cluster) == ["10.0.0.1"]

@@ -22,7 +22,7 @@ def tracker_of(*names: str) -> ServiceTracker:
     return tracker
 
 
-def test_a_service_and_its_endpoints() -> None:
+def test_new_service_and_its_endpoints_are_one_change() -> None:
     notified: list[None] = []
     tracker = ServiceTracker(node_name=NODE, notify=lambda: notified.append(None))
     tracker.on_slice(None, endpoint_slice("web", endpoint("10.0.0.1", node=NODE)))
@@ -36,16 +36,15 @@ def test_a_service_and_its_endpoints() -> None:
 
 
 def large_service(name: str, created: str) -> Service:
-    """A service of 30 KB with 40,000 pairs of ports and addresses."""
+    """Return a service of 30 KB with 40,000 pairs of ports and addresses."""
     ports = [port(number, name=f"p{number}") for number in range(1, 801)]
     large = service(name, *ports, externalIPs=[f"192.0.2.{number}" for number in range(1, 50)])
     large.metadata.creationTimestamp = created
     return large
 
 
-def test_fill_the_node_with_services_that_multiply() -> None:
-    """The oldest services keep their rules; the others have what every service may have, and get the rest when there is
-    room."""
+def test_oldest_services_keep_their_rules_when_the_node_limit_is_reached() -> None:
+    """Newer services are limited to the pairs that every service may have, until an older service is deleted."""
     tracker = ServiceTracker(node_name=NODE)
     victim = NamespacedName("default", "zzz")
     for number in range(20):
@@ -62,8 +61,8 @@ def test_fill_the_node_with_services_that_multiply() -> None:
     assert len([change for change in tracker.take_changes() if len(change.current) == 800]) == 1
 
 
-def test_an_ordinary_service_of_a_full_node() -> None:
-    """It has all its ports and endpoints, although others use up what the node has for large services."""
+def test_small_service_is_complete_when_the_node_limit_is_reached() -> None:
+    """Large services use up the limit of the node; a small service still has all its ports and endpoints."""
     tracker = ServiceTracker(node_name=NODE)
     for number in range(20):
         tracker.on_service(None, large_service(f"a{number}", "2026-01-01T00:00:00Z"))
@@ -78,14 +77,14 @@ def test_an_ordinary_service_of_a_full_node() -> None:
     assert not change.problems
 
 
-def test_a_change_that_means_nothing() -> None:
+def test_irrelevant_changes_are_not_reported() -> None:
     tracker = tracker_of("web")
     tracker.on_service(service(), service(labels={"a": "b"}))
     tracker.on_slice(None, endpoint_slice("other", endpoint("10.0.0.1")))
     assert tracker.take_changes() == []
 
 
-def test_changes_that_cancel_each_other_out() -> None:
+def test_changes_that_cancel_each_other_out_are_not_reported() -> None:
     tracker = tracker_of("web")
     slice = endpoint_slice("web", endpoint("10.0.0.1"))
     tracker.on_slice(None, slice)
@@ -93,7 +92,7 @@ def test_changes_that_cancel_each_other_out() -> None:
     assert tracker.take_changes() == []
 
 
-def test_a_deleted_service() -> None:
+def test_deleted_service_is_a_change_without_ports() -> None:
     tracker = tracker_of("web", "other")
     tracker.on_service(service(), None)
     [change] = tracker.take_changes()
@@ -101,7 +100,7 @@ def test_a_deleted_service() -> None:
     assert WEB not in tracker.services
 
 
-def test_a_slice_that_moves_to_another_service() -> None:
+def test_slice_that_moves_to_another_service_changes_both_services() -> None:
     tracker = tracker_of("web", "other")
     before, after = (endpoint_slice(name, endpoint("10.0.0.1"), name="slice") for name in ("web", "other"))
     tracker.on_slice(None, before)
@@ -111,7 +110,7 @@ def test_a_slice_that_moves_to_another_service() -> None:
     assert changes == {"web": 0, "other": 1}
 
 
-def test_the_zone_of_the_node() -> None:
+def test_zone_of_the_own_node_selects_endpoints() -> None:
     tracker = tracker_of("web")
     tracker.on_slice(None, endpoint_slice("web", endpoint("10.0.0.1", zones=["a"]), endpoint("10.0.0.2", zones=["b"])))
     tracker.take_changes()
@@ -122,7 +121,7 @@ def test_the_zone_of_the_node() -> None:
     assert [e.address for e in change.current[0].categories.cluster] == ["10.0.0.2"]
 
 
-def test_times_of_triggers() -> None:
+def test_trigger_times_come_from_the_slice_annotation() -> None:
     tracker = tracker_of("web")
     slice = endpoint_slice("web", endpoint("10.0.0.1"))
     annotated = msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""The layers of images as containerd reports them, of which Sampan mounts image volumes."""
+"""Layers of images as containerd reports them, from which Sampan mounts image volumes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ class SnapshotMount:
 
 
 def test_layers_come_from_overlay_and_bind_mounts() -> None:
-    """The first directory of an overlay mount is the uppermost one."""
+    """The first directory of an overlay mount is the uppermost layer."""
     overlay = SnapshotMount("overlay", "overlay", ("index=off", "lowerdir=/s/2/fs:/s/1/fs"))
     assert layers_of([overlay]) == [Path("/s/1/fs"), Path("/s/2/fs")]
     assert layers_of([SnapshotMount("bind", "/s/1/fs", ("ro", "rbind"))]) == [Path("/s/1/fs")]

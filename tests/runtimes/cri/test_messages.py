@@ -1,4 +1,4 @@
-"""What containerd and CRI-O are told, and how their answers read."""
+"""CRI requests to containerd and CRI-O, and how their responses are read."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def _container(**fields: object) -> ContainerConfig:
     return ContainerConfig(name="c", image="busybox", log_path=Path("/logs/p/c/2.log"), **fields)  # type: ignore[arg-type]
 
 
-def test_a_sandbox() -> None:
+def test_sandbox_message() -> None:
     config = SandboxConfig(
         uid="u",
         namespace="ns",
@@ -55,11 +55,11 @@ def test_a_sandbox() -> None:
     assert message.linux.security_context.run_as_user.value == 7
 
 
-def test_the_resolver_of_the_node_is_left_out() -> None:
+def test_sandbox_message_without_dns_has_no_dns_config() -> None:
     assert not sandbox_message(POD, 0, "n").HasField("dns_config")
 
 
-def test_a_container() -> None:
+def test_container_message() -> None:
     config = _container(
         attempt=2,
         image_ref="sha256:1",
@@ -91,16 +91,16 @@ def test_a_container() -> None:
 
 
 @pytest.mark.parametrize(("signal", "number"), [("", 0), ("TERM", 23), ("SIGRTMIN+3", 38)])
-def test_signals(signal: str, number: int) -> None:
+def test_stop_signals(signal: str, number: int) -> None:
     assert container_message(_container(stop_signal=signal), POD, "n").stop_signal == number
 
 
-def test_lifted_limits_are_sent() -> None:
+def test_removed_limits_are_sent_explicitly() -> None:
     assert new_limits(Resources(cpu_quota=0)).cpu_quota == -1
     assert new_limits(Resources(memory_bytes=5)).memory_swap_limit_in_bytes == 5
 
 
-def test_a_status() -> None:
+def test_container_and_sandbox_status_are_parsed() -> None:
     cri = load()
     status = cri.ContainerStatus(
         id="1",
@@ -133,7 +133,7 @@ def test_a_status() -> None:
     assert not messages.sandbox(cri.PodSandbox(id="s", state="SANDBOX_NOTREADY")).is_ready
 
 
-def test_an_images_user() -> None:
+def test_user_of_an_image_is_parsed() -> None:
     cri = load()
     assert messages.image(cri.Image(id="i", uid=cri.Int64Value(value=0))).user == "0"
     assert messages.image(cri.Image(id="i", username="app")).user == "app"

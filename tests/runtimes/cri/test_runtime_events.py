@@ -1,4 +1,4 @@
-"""A runtime that tells of events: the containerd of the tests is too old to do so."""
+"""CRI container events, from a fake runtime: the containerd of the tests is too old to send them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,13 +20,13 @@ POD = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"))
 
 
 class FakeRuntime:
-    """Has one pod with one container, whose state a test changes."""
+    """A CRI runtime with one pod and one container, whose state a test changes."""
 
     def __init__(self) -> None:
         self.cri = load()
         self.state, self.lists = "CONTAINER_RUNNING", 0
         self.events: asyncio.Queue[Any] = asyncio.Queue()
-        self.about = self.cri.PodSandboxMetadata(name="p", namespace="ns", uid="u")
+        self.metadata = self.cri.PodSandboxMetadata(name="p", namespace="ns", uid="u")
 
     def handlers(self) -> Any:
         schema, handlers = self.cri, {}
@@ -54,18 +54,18 @@ class FakeRuntime:
     async def ListPodSandbox(self, request: Any, context: Any) -> Any:
         self.lists += 1
         assert set(request.filter.label_selector) <= {labels.NODE, labels.POD_UID}
-        return self.cri.ListPodSandboxResponse(items=[self.cri.PodSandbox(id="s", metadata=self.about)])
+        return self.cri.ListPodSandboxResponse(items=[self.cri.PodSandbox(id="s", metadata=self.metadata)])
 
     async def ListContainers(self, request: Any, context: Any) -> Any:
         row = self.cri.Container(id="c", pod_sandbox_id="s", state=self.state, labels={labels.POD_UID: "u"})
         return self.cri.ListContainersResponse(containers=[row])
 
     async def PodSandboxStatus(self, request: Any, context: Any) -> Any:
-        return self.cri.PodSandboxStatusResponse(status=self.cri.PodSandboxStatus(id="s", metadata=self.about))
+        return self.cri.PodSandboxStatusResponse(status=self.cri.PodSandboxStatus(id="s", metadata=self.metadata))
 
     async def ContainerStatus(self, request: Any, context: Any) -> Any:
-        about = self.cri.ContainerMetadata(name="main")
-        status = self.cri.ContainerStatus(id="c", metadata=about, state=self.state, exit_code=4)
+        metadata = self.cri.ContainerMetadata(name="main")
+        status = self.cri.ContainerStatus(id="c", metadata=metadata, state=self.state, exit_code=4)
         return self.cri.ContainerStatusResponse(status=status)
 
     async def GetContainerEvents(self, request: Any, context: Any) -> AsyncIterator[Any]:
@@ -74,11 +74,11 @@ class FakeRuntime:
 
     def end(self) -> None:
         self.state = "CONTAINER_EXITED"
-        status = self.cri.PodSandboxStatus(id="s", metadata=self.about)
+        status = self.cri.PodSandboxStatus(id="s", metadata=self.metadata)
         self.events.put_nowait(self.cri.ContainerEventResponse(container_id="c", pod_sandbox_status=status))
 
 
-async def test_an_event_leads_to_a_new_report_and_a_callback(tmp_path: Path) -> None:
+async def test_container_event_updates_the_report_and_calls_back(tmp_path: Path) -> None:
     fake, event, socket = FakeRuntime(), asyncio.Event(), tmp_path / "s"
     server = aio.server()
     server.add_generic_rpc_handlers((fake.handlers(),))
@@ -97,12 +97,12 @@ async def test_an_event_leads_to_a_new_report_and_a_callback(tmp_path: Path) -> 
             assert runtime.pod_report(POD).containers[0].state == contract.RUNNING
             assert (runtime.name, runtime.version, runtime.known_pods()) == ("fake", "2.0", ["u"])
             event.clear()
-            looks = fake.lists
+            lists_before = fake.lists
             fake.end()
             await event.wait()
             report = runtime.pod_report(POD).containers[0]
             assert (report.id, report.state, report.exit_code) == ("fake://c", contract.EXITED, 4)
-            assert fake.lists == looks + 1
+            assert fake.lists == lists_before + 1
     finally:
         fake.events.put_nowait(None)
         await server.stop(0)

@@ -1,4 +1,4 @@
-"""What a runtime says of itself."""
+"""The status and the settings that a CRI runtime reports."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ def _config(*, is_systemd: bool) -> str:
     return json.dumps({"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": runc}}})
 
 
-def test_how_it_is_set_up() -> None:
+def test_settings_are_parsed_from_the_status_info() -> None:
     info = {"cniconfig": json.dumps(_NETWORK), "config": _config(is_systemd=True)}
     cri_settings = runtime_status.parse_settings(info, has_systemd=None)
     assert cri_settings.network_directory == Path("/etc/cni/net.d")
@@ -23,10 +23,10 @@ def test_how_it_is_set_up() -> None:
     assert cri_settings.has_systemd_cgroups
     assert not runtime_status.parse_settings(
         info, has_systemd=False
-    ).has_systemd_cgroups  # what it says itself counts more
+    ).has_systemd_cgroups  # the value of RuntimeConfig takes precedence
 
 
-def test_one_that_tells_nothing() -> None:
+def test_empty_or_invalid_status_info_gives_default_settings() -> None:
     assert runtime_status.parse_settings({}, has_systemd=None) == runtime_status.CriSettings()
     assert (
         runtime_status.parse_settings({"config": "no JSON", "cniconfig": "[]"}, has_systemd=None)
@@ -34,7 +34,7 @@ def test_one_that_tells_nothing() -> None:
     )
 
 
-def test_whether_it_can_run_pods() -> None:
+def test_status_has_errors_handlers_and_features() -> None:
     cri = load()
     ready = cri.RuntimeCondition(type="RuntimeReady", status=True)
     waits = cri.RuntimeCondition(
@@ -57,7 +57,7 @@ def test_whether_it_can_run_pods() -> None:
     assert not runtime_status.is_network_ready(response)
 
 
-def test_one_that_says_nothing_of_its_network() -> None:
+def test_missing_network_condition_is_an_error() -> None:
     cri = load()
     ready = cri.RuntimeCondition(type="RuntimeReady", status=True)
     status = runtime_status.status(cri.StatusResponse(status=cri.RuntimeStatus(conditions=[ready])))

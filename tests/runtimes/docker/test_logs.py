@@ -1,4 +1,4 @@
-"""Docker's output in CRI's form."""
+"""Logs of Docker containers in the CRI format."""
 
 import struct
 from pathlib import Path
@@ -20,7 +20,7 @@ def _piece(channel: int, text: str) -> bytes:
 
 
 @given(st.lists(st.integers(1, 40), max_size=8))
-def test_entries_however_they_are_cut(cuts: list[int]) -> None:
+def test_entries_are_parsed_from_arbitrary_chunks(cuts: list[int]) -> None:
     data = (
         _piece(STDOUT, f"{TIMES[0]} one\n") + _piece(STDERR, f"{TIMES[1]} part") + _piece(STDERR, f"{TIMES[1]} end\n")
     )
@@ -37,7 +37,7 @@ def test_entries_however_they_are_cut(cuts: list[int]) -> None:
 
 
 @pytest.mark.parametrize("step", [1_000, 16_415, 100_000])
-def test_a_terminals_entries(step: int) -> None:
+def test_entries_of_a_terminal_are_parsed(step: int) -> None:
     long = "x" * LARGEST
     data = f"{TIMES[0]} a\r\n{TIMES[1]} {long}{TIMES[1]} y\n{TIMES[2]} \n".encode()
     entries = Entries(has_tty=True)
@@ -54,25 +54,25 @@ def _entry(time: str, text: str) -> LogEntry:
     return LogEntry(time, STDOUT, text.encode(), True)
 
 
-def test_going_on_after_a_restart(tmp_path: Path) -> None:
-    """Entries of the last time that was written come again, and are not written again."""
+def test_log_continues_without_duplicates_after_a_restart(tmp_path: Path) -> None:
+    """Docker repeats the entries of the last written timestamp; they are not written again."""
     path = tmp_path / "0.log"
-    every = [_entry(TIMES[0], "a"), _entry(TIMES[1], "b"), _entry(TIMES[1], "c"), _entry(TIMES[2], "d")]
+    entries = [_entry(TIMES[0], "a"), _entry(TIMES[1], "b"), _entry(TIMES[1], "c"), _entry(TIMES[2], "d")]
     first = LogFile(path)
-    first.write(every[:2])
+    first.write(entries[:2])
     first.close()
     with path.open("ab") as file:
         file.write(b"half a li")
     second = LogFile(path)
     assert second.since == TIMES[1]
-    second.write(every[1:])
+    second.write(entries[1:])
     second.again()
-    second.write([*every[3:], _entry(TIMES[3], "e")])
+    second.write([*entries[3:], _entry(TIMES[3], "e")])
     second.close()
     assert [row.split()[-1] for row in path.read_text().splitlines()] == ["a", "b", "c", "d", "e"]
 
 
-def test_going_on_after_the_log_was_moved_away(tmp_path: Path) -> None:
+def test_log_continues_without_duplicates_after_rotation(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     file = LogFile(path)
     file.write([_entry(TIMES[0], "a")])

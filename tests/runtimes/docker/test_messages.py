@@ -32,7 +32,7 @@ def _host(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("network", "mode", "ports"), [("bridge", "bridge", {"80/tcp"}), ("none", "none", set()), ("host", "host", set())]
 )
-def test_a_pause_container(network: str, mode: str, ports: set[str]) -> None:
+def test_body_of_the_pause_container(network: str, mode: str, ports: set[str]) -> None:
     config = POD
     if network == "host":
         config = SandboxConfig(
@@ -44,7 +44,7 @@ def test_a_pause_container(network: str, mode: str, ports: set[str]) -> None:
     assert body["Labels"]["sampan.dev/attempt"] == "2"
 
 
-def test_a_container_joins_its_pod() -> None:
+def test_container_joins_the_namespaces_of_the_pause_container() -> None:
     host = _host()
     assert (host["NetworkMode"], host["IpcMode"], host["PidMode"]) == ("container:PAUSE", "container:PAUSE", "")
     assert _host(namespaces=Namespaces(pid="pod"))["PidMode"] == "container:PAUSE"
@@ -61,12 +61,12 @@ def test_a_container_joins_its_pod() -> None:
         (Security(username="app"), "app"),
     ],
 )
-def test_users(security: Security, user: str) -> None:
+def test_user_in_the_body_of_a_container(security: Security, user: str) -> None:
     body = messages.container_body(_container(security=security), POD, "n", pause="x")
     assert body["User"] == user
 
 
-def test_profiles() -> None:
+def test_seccomp_and_apparmor_profiles() -> None:
     assert set(_host()["SecurityOpt"]) == {"seccomp=unconfined", "apparmor=unconfined"}
     default = Security(
         seccomp=Profile(), apparmor=Profile(type="Localhost", local="mine"), may_not_gain_privileges=True
@@ -74,13 +74,13 @@ def test_profiles() -> None:
     assert set(_host(security=default)["SecurityOpt"]) == {"no-new-privileges", "apparmor=mine"}
 
 
-def test_lifted_limits_are_sent() -> None:
+def test_removed_limits_are_sent_explicitly() -> None:
     assert messages.new_limits(Resources())["CpuQuota"] == -1
     assert messages.new_limits(Resources(cpu_quota=5))["CpuQuota"] == 5
     assert "Memory" not in messages.limits(Resources())
 
 
-def test_a_state() -> None:
+def test_container_state_is_parsed() -> None:
     inspected = {
         "Id": "1",
         "Created": "2026-01-02T03:04:05.5Z",
@@ -108,7 +108,7 @@ def test_a_state() -> None:
     ("user", "known"),
     [("7:8", ContainerUser(7, 8, (8, 9))), ("7", None), ("", None), ("someone:8", None)],
 )
-def test_whom_it_runs_as(user: str, known: ContainerUser | None) -> None:
+def test_container_user_is_parsed(user: str, known: ContainerUser | None) -> None:
     inspected = {
         "Id": "1",
         "State": {"Status": "running"},
@@ -118,7 +118,7 @@ def test_whom_it_runs_as(user: str, known: ContainerUser | None) -> None:
     assert messages.container(inspected).user == known
 
 
-def test_use() -> None:
+def test_usage_is_parsed_from_stats() -> None:
     stats = {
         "cpu_stats": {"cpu_usage": {"total_usage": 2_000_000_000}},
         "memory_stats": {"usage": 100, "stats": {"total_inactive_file": 30, "total_rss": 50}},

@@ -1,4 +1,4 @@
-"""How pods on Docker are connected: by Docker itself, or by the node's own network."""
+"""Networks of pods on Docker: a network of Docker, or the pod network of the node."""
 
 import asyncio
 import ipaddress
@@ -34,8 +34,8 @@ def engine() -> Iterator[Engine]:
         yield engine
 
 
-def play(engine: Engine, directory: Path, work: Callable[[Bench], Awaitable[None]], **settings: Any) -> None:
-    def opened(on_change: Callable[[str], None]) -> DockerRuntime:
+def run_with_bench(engine: Engine, directory: Path, work: Callable[[Bench], Awaitable[None]], **settings: Any) -> None:
+    def open_runtime(on_change: Callable[[str], None]) -> DockerRuntime:
         return DockerRuntime(
             socket=str(engine.socket),
             directory=directory / "node",
@@ -47,7 +47,10 @@ def play(engine: Engine, directory: Path, work: Callable[[Bench], Awaitable[None
 
     async def main() -> None:
         subject = Subject(
-            open=opened, directory=directory, image=BUSYBOX, left=lambda uid: leftovers.of_pod(uid, engine.directory)
+            open=open_runtime,
+            directory=directory,
+            image=BUSYBOX,
+            left=lambda uid: leftovers.of_pod(uid, engine.directory),
         )
         async with asyncio.timeout(150), open_bench(subject) as bench:
             await work(bench)
@@ -57,8 +60,8 @@ def play(engine: Engine, directory: Path, work: Callable[[Bench], Awaitable[None
 
 @pytest.fixture
 def own_network(engine: Engine) -> Iterator[str]:
-    """One of Docker's, with a bridge of its own, as the machine's may be in use."""
-    about = {
+    """Create a Docker network with its own bridge, because the default bridge may be in use."""
+    body = {
         "Name": "checks",
         "Driver": "bridge",
         "Options": {"com.docker.network.bridge.name": f"sd{engine.directory.name[-8:]}"},
@@ -69,17 +72,17 @@ def own_network(engine: Engine) -> Iterator[str]:
         client = DockerClient(str(engine.socket))
         try:
             await (
-                client.post("/networks/create", body=about) if method == "make" else client.delete("/networks/checks")
+                client.post("/networks/create", body=body) if method == "create" else client.delete("/networks/checks")
             )
         finally:
             await client.close()
 
-    asyncio.run(call("make"))
+    asyncio.run(call("create"))
     yield "checks"
-    asyncio.run(call("remove"))
+    asyncio.run(call("delete"))
 
 
-def test_by_docker_itself(engine: Engine, own_network: str, tmp_path: Path) -> None:
+def test_pod_on_a_docker_network_is_reachable(engine: Engine, own_network: str, tmp_path: Path) -> None:
     (port,) = free_ports(1)
 
     async def work(bench: Bench) -> None:
@@ -92,7 +95,7 @@ def test_by_docker_itself(engine: Engine, own_network: str, tmp_path: Path) -> N
         (whole, *_) = await bench.runtime.stats(pod)
         assert (whole.name, whole.received_bytes != 0) == ("", True)
 
-    play(engine, tmp_path, work, own_network=own_network)
+    run_with_bench(engine, tmp_path, work, own_network=own_network)
 
 
 async def _echo(host: str, port: int) -> bytes:
@@ -107,8 +110,8 @@ async def _echo(host: str, port: int) -> bytes:
     return await eventually(exchange, ignore=(OSError,))
 
 
-class _Recorded(NoNetwork):
-    """Looks at the namespace that it is to connect."""
+class _RecordingNetwork(NoNetwork):
+    """Records the links of the namespaces that it attaches."""
 
     def __init__(self) -> None:
         self.attached: dict[str, list[str]] = {}
@@ -118,7 +121,7 @@ class _Recorded(NoNetwork):
     ) -> Sequence[str]:
         def links() -> list[str]:
             with socket.socket() as link:
-                link.bind(("127.0.0.1", 0))  # the loopback is up
+                link.bind(("127.0.0.1", 0))  # the loopback interface must be up
             return [name for _, name in socket.if_nameindex()]
 
         self.attached[uid] = in_network(namespace, links)
@@ -131,8 +134,8 @@ class _Recorded(NoNetwork):
         return ["192.0.2.7"] if uid in self.attached else []
 
 
-def test_by_the_nodes_own_network(engine: Engine, tmp_path: Path) -> None:
-    network = _Recorded()
+def test_pod_is_attached_to_and_detached_from_the_node_network(engine: Engine, tmp_path: Path) -> None:
+    network = _RecordingNetwork()
 
     async def work(bench: Bench) -> None:
         pod = await bench.sandbox()
@@ -141,4 +144,4 @@ def test_by_the_nodes_own_network(engine: Engine, tmp_path: Path) -> None:
         await bench.runtime.stop_sandbox(pod)
         assert network.attached == {}
 
-    play(engine, tmp_path, work, network=network)
+    run_with_bench(engine, tmp_path, work, network=network)

@@ -1,4 +1,4 @@
-"""What annotations and stages say of hollow containers."""
+"""The behaviour of hollow containers, from annotations and stages."""
 
 from pathlib import Path
 
@@ -30,18 +30,18 @@ def pod(*, policy: str = "Always", owner: str = "", **annotations: str) -> Pod:
         ("5s..10s", (5, 10)),
     ],
 )
-def test_times(text: str, expected: tuple[float, float]) -> None:
+def test_spans_are_parsed(text: str, expected: tuple[float, float]) -> None:
     parsed = span(text)
     assert (parsed.least_s, parsed.most_s) == expected
 
 
 @pytest.mark.parametrize("text", ["", "soon", "10s..5s", "5s-10s"])
-def test_what_is_no_time(text: str) -> None:
+def test_invalid_spans_are_rejected(text: str) -> None:
     with pytest.raises(BehaviourError):
         span(text)
 
 
-def test_a_moment_of_a_range_is_always_the_same() -> None:
+def test_pick_from_a_range_depends_only_on_the_seed() -> None:
     parsed = span("5s..10s")
     picked = {seed: parsed.pick(seed) for seed in "abcdefgh"}
     assert len(set(picked.values())) == 8
@@ -49,22 +49,22 @@ def test_a_moment_of_a_range_is_always_the_same() -> None:
     assert picked == {seed: parsed.pick(seed) for seed in "abcdefgh"}
 
 
-def test_annotations_of_a_container_count_more() -> None:
-    which = pod(run="5s", **{"run.main": "7s", "exit-code": "1,1,0"})
-    main, other = NO_STAGES.behaviour(which, "main"), NO_STAGES.behaviour(which, "other")
+def test_container_annotations_override_pod_annotations() -> None:
+    hollow_pod = pod(run="5s", **{"run.main": "7s", "exit-code": "1,1,0"})
+    main, other = NO_STAGES.behaviour(hollow_pod, "main"), NO_STAGES.behaviour(hollow_pod, "other")
     assert main.run is not None
     assert other.run is not None
     assert (main.run.least_s, other.run.least_s) == (7, 5)
     assert [main.exit_code(attempt) for attempt in range(4)] == [1, 1, 0, 0]
 
 
-def test_annotations_that_say_nothing_are_ignored() -> None:
-    which = pod(run="soon", nonsense="1", **{"exit-code": "300"})
-    assert NO_STAGES.behaviour(which, "main") == NO_STAGES.behaviour(pod(), "main")
+def test_invalid_annotations_are_ignored() -> None:
+    hollow_pod = pod(run="soon", nonsense="1", **{"exit-code": "300"})
+    assert NO_STAGES.behaviour(hollow_pod, "main") == NO_STAGES.behaviour(pod(), "main")
 
 
 @pytest.mark.parametrize(
-    ("which", "is_init", "expected"),
+    ("hollow_pod", "is_init", "expected"),
     [
         (pod(), False, FOREVER),
         (pod(policy="Never"), False, FOREVER),
@@ -74,12 +74,12 @@ def test_annotations_that_say_nothing_are_ignored() -> None:
         (pod(policy="Never", owner="Job", run="forever"), False, FOREVER),
     ],
 )
-def test_how_long_containers_run_by_default(which: Pod, is_init: bool, expected: float) -> None:
-    behaviour = NO_STAGES.behaviour(which, "main")
-    assert run_span(behaviour, which, Container(name="main"), is_init=is_init).least_s == expected
+def test_default_run_time_of_containers(hollow_pod: Pod, is_init: bool, expected: float) -> None:
+    behaviour = NO_STAGES.behaviour(hollow_pod, "main")
+    assert run_span(behaviour, hollow_pod, Container(name="main"), is_init=is_init).least_s == expected
 
 
-def test_a_sidecar_goes_on() -> None:
+def test_sidecar_runs_forever_by_default() -> None:
     sidecar = Container(name="main", restartPolicy="Always")
     assert run_span(NO_STAGES.behaviour(pod(), "main"), pod(), sidecar, is_init=True).least_s == FOREVER
 
@@ -96,7 +96,7 @@ stages:
 """
 
 
-def test_stages(tmp_path: Path) -> None:
+def test_stages_apply_to_matching_containers(tmp_path: Path) -> None:
     path = tmp_path / "stages.yaml"
     path.write_text(STAGES)
     stages = read_stages(path)
@@ -120,7 +120,7 @@ def test_stages(tmp_path: Path) -> None:
         ("stages: [", "stages.yaml: "),
     ],
 )
-def test_mistakes_in_stages(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_stages_are_rejected(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "stages.yaml"
     path.write_text(text)
     with pytest.raises(StageError) as raised:

@@ -1,4 +1,4 @@
-"""Images made for tests: layers out of names and contents, archives in both forms."""
+"""Builders of images for tests: layers from names and contents, OCI and Docker archives."""
 
 import gzip
 import hashlib
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 Files = dict[str, Any]
-"""Bytes are a file, None is a directory, text is a symbolic link, a TarInfo is itself."""
+"""Entries by name: bytes are a file, None is a directory, text is a symbolic link, a TarInfo is used as it is."""
 
 
 def layer(files: Files) -> bytes:
@@ -42,19 +42,19 @@ def digest(data: bytes) -> str:
 
 
 class MadeImage:
-    """Its blobs by digest, and the digest of its manifest."""
+    """An image with its blobs by digest, and the digest of its manifest."""
 
     def __init__(self, *layers: Files, architecture: str = "amd64", pack: Any = gzip.compress, **config: Any) -> None:
         plain = [layer(files) for files in layers]
         packed = [pack(data) for data in plain]
-        about = {
+        description = {
             "architecture": architecture,
             "os": "linux",
             "config": config,
             "rootfs": {"type": "layers", "diff_ids": [digest(data) for data in plain]},
         }
         self.plain, self.packed = plain, packed
-        self.config = json.dumps(about).encode()
+        self.config = json.dumps(description).encode()
         self.manifest = json.dumps(
             {
                 "schemaVersion": 2,
@@ -74,7 +74,7 @@ def described(data: bytes) -> dict[str, Any]:
 
 
 def with_diff_ids(image: MadeImage, *diff_ids: str) -> MadeImage:
-    """The image with a configuration that names other layers."""
+    """Return the image with a configuration that names other layers."""
     config = json.loads(image.config)
     config["rootfs"]["diff_ids"] = list(diff_ids)
     return with_config(image, config)
@@ -92,9 +92,9 @@ def with_config(image: MadeImage, config: dict[str, Any]) -> MadeImage:
 
 def busybox_with(files: Files, **config: Any) -> MadeImage:
     program = Path("/bin/busybox").read_bytes()
-    whole: Files = {"bin": None, "etc": None, "bin/busybox": program}
-    whole |= {f"bin/{name}": "busybox" for name in ("sh", "id", "cat", "ls", "echo")}
-    return MadeImage(whole | files, pack=bytes, **{"Env": ["PATH=/bin"], **config})
+    all_files: Files = {"bin": None, "etc": None, "bin/busybox": program}
+    all_files |= {f"bin/{name}": "busybox" for name in ("sh", "id", "cat", "ls", "echo")}
+    return MadeImage(all_files | files, pack=bytes, **{"Env": ["PATH=/bin"], **config})
 
 
 def special(name: str, kind: bytes) -> tarfile.TarInfo:
@@ -118,10 +118,10 @@ def index_of(*images: MadeImage, architectures: tuple[str, ...] = ("amd64",)) ->
 
 
 def oci_archive(path: Path, image: MadeImage, name: str = "") -> Path:
-    about = {"mediaType": "application/vnd.oci.image.manifest.v1+json", **described(image.manifest)}
+    description = {"mediaType": "application/vnd.oci.image.manifest.v1+json", **described(image.manifest)}
     if name:
-        about["annotations"] = {"io.containerd.image.name": name}
-    index = json.dumps({"schemaVersion": 2, "manifests": [about]}).encode()
+        description["annotations"] = {"io.containerd.image.name": name}
+    index = json.dumps({"schemaVersion": 2, "manifests": [description]}).encode()
     files: Files = {"oci-layout": b"{}", "index.json": index}
     files |= {f"blobs/{key.replace(':', '/')}": data for key, data in image.blobs.items()}
     path.write_bytes(layer(files))

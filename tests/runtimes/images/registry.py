@@ -1,4 +1,4 @@
-"""A registry that speaks the distribution protocol."""
+"""A fake registry that implements the distribution protocol."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from tests.runtimes.images.builders import MadeImage, digest
 
 
 class FakeRegistry:
-    """Holds images; asks for a token or a password where told to; may break off answers."""
+    """Serves images. It can require a token or a password, and can interrupt responses."""
 
     def __init__(self, auth: str = "") -> None:
         self.auth, self.address = auth, ""

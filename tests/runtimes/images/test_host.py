@@ -1,4 +1,4 @@
-"""The image of the machine's own programs."""
+"""The host image, which contains the programs of the machine."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from sampan.runtimes.images.host import host_root, is_host
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A machine with secrets in the usual places."""
+    """Create a root file system with secrets in the usual places."""
     root = tmp_path / "machine"
     for name in (
         "usr/bin",
@@ -33,18 +33,18 @@ def machine(tmp_path: Path) -> Path:
         "etc/ssl/private/k",
     )
     for name in (*secrets, "etc/passwd", "etc/ssl/certs/server.key", "etc/machine-id", "etc/hosts"):
-        (root / name).write_text("treasure")
+        (root / name).write_text("private")
     (root / "etc/services").write_text("http 80/tcp\n")
-    (root / "etc/nsswitch.conf").write_text("treasure")
+    (root / "etc/nsswitch.conf").write_text("private")
     (root / "etc/nsswitch.conf").chmod(0o600)
     (root / "etc/ssl/certs/ca.pem").write_text("public")
     return root
 
 
-def test_nothing_that_is_private(machine: Path, tmp_path: Path) -> None:
+def test_host_image_contains_no_private_files(machine: Path, tmp_path: Path) -> None:
     root = host_root(tmp_path / "base", machine)
     texts = [path.read_text() for path in root.base.rglob("*") if path.is_file() and not path.is_symlink()]
-    assert not any("treasure" in text for text in texts)
+    assert not any("private" in text for text in texts)
     assert (root.base / "etc/services").read_text() == "http 80/tcp\n"
     assert (root.base / "etc/ssl/certs/ca.pem").read_text() == "public"
     assert os.readlink(root.base / "bin") == "usr/bin"
@@ -54,7 +54,7 @@ def test_nothing_that_is_private(machine: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_this_machine(tmp_path: Path) -> None:
+def test_host_image_of_this_machine_contains_no_private_files(tmp_path: Path) -> None:
     base = host_root(tmp_path / "base").base
     for name in ("etc/shadow", "etc/gshadow", "etc/machine-id", "etc/ssl/private", "etc/ssh", "etc/kubernetes"):
         assert not (base / name).exists(), name
@@ -66,7 +66,7 @@ def test_this_machine(tmp_path: Path) -> None:
     assert (base / "tmp").stat().st_mode & 0o7777 == 0o1777
 
 
-def test_made_anew_when_the_machine_changes(machine: Path, tmp_path: Path) -> None:
+def test_host_image_is_rebuilt_when_the_machine_changes(machine: Path, tmp_path: Path) -> None:
     first = host_root(tmp_path / "bases", machine).base
     assert host_root(tmp_path / "bases", machine).base == first
     (machine / "etc/services").write_text("https 443/tcp\n")
@@ -77,8 +77,8 @@ def test_made_anew_when_the_machine_changes(machine: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "is_ours"),
+    ("name", "is_host_image"),
     [("sampan.local/host", True), ("sampan.local/host:latest", True), ("host", False), ("sampan.local/other", False)],
 )
-def test_names(name: str, is_ours: bool) -> None:
-    assert is_host(name) is is_ours
+def test_names_of_the_host_image(name: str, is_host_image: bool) -> None:
+    assert is_host(name) is is_host_image

@@ -1,4 +1,4 @@
-"""Archives, manifests and configurations that somebody made to break whoever reads them."""
+"""Hostile archives, manifests and configurations."""
 
 import gzip
 import io
@@ -38,13 +38,13 @@ def header(name: str, kind: bytes, size: int = 0, **fields: Any) -> bytes:
     return member.tobuf(tarfile.GNU_FORMAT)
 
 
-def filled(data: bytes) -> bytes:
+def padded(data: bytes) -> bytes:
     return data + bytes(-len(data) % BLOCK)
 
 
 def pax(*records: bytes, kind: bytes = b"x") -> bytes:
     data = b"".join(records)
-    return header("pax", kind, len(data)) + filled(data)
+    return header("pax", kind, len(data)) + padded(data)
 
 
 def record(key: bytes, value: bytes) -> bytes:
@@ -61,8 +61,8 @@ def unpacked(directory: Path, data: bytes, pack: Callable[[bytes], bytes] = byte
     return LayerStore(directory / "layers").unpack(blob, digest(data), blob_digest=digest(pack(data)))
 
 
-def check_refusal(message: str, work: Callable[[], object]) -> None:
-    """The work is refused with a message, and costs little."""
+def check_rejected(message: str, work: Callable[[], object]) -> None:
+    """Check that the work raises BadImage with a message, at bounded cost."""
 
     def refused() -> None:
         with pytest.raises(BadImage, match=message):
@@ -72,7 +72,7 @@ def check_refusal(message: str, work: Callable[[], object]) -> None:
 
 
 def check_bounds(work: Callable[[], object]) -> None:
-    """The work may be refused; it costs little in any case."""
+    """Check that the work succeeds or raises BadImage, at bounded cost."""
 
     def run() -> None:
         with suppress(BadImage):
@@ -86,21 +86,21 @@ def check_bounds(work: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("kind", [b"x", b"g", b"L", b"K", b"X"], ids=["pax", "global", "name", "link", "solaris"])
 def test_a_layer_with_a_huge_extended_header_is_refused_before_it_is_read(tmp_path: Path, kind: bytes) -> None:
-    """A blob of 0.3 MB that took gigabytes."""
+    """A blob of 0.3 MB must not take gigabytes of memory."""
     size = 256 << 20
     with gzip.open(tmp_path / "blob", "wb", compresslevel=1) as file:
         file.write(header("pax", kind, size))
         for _ in range(size >> 20):
             file.write(bytes(1 << 20))
     store = LayerStore(tmp_path / "layers")
-    check_refusal(
+    check_rejected(
         "extended header of more than 1048576 bytes",
         lambda: store.unpack(tmp_path / "blob", digest(b""), blob_digest=digest(b"x")),
     )
 
 
-def test_many_large_headers_are_not_kept(tmp_path: Path) -> None:
-    """One after the other they would fill memory though each is allowed."""
+def test_large_extended_headers_are_not_kept_in_memory(tmp_path: Path) -> None:
+    """Each header is within the limit, but together they would fill the memory."""
     entry = pax(record(b"comment", b"x" * 900_000)) + header("file", b"0")
     with gzip.open(tmp_path / "blob", "wb", compresslevel=1) as file:
         for _ in range(150):
@@ -113,17 +113,17 @@ def test_many_large_headers_are_not_kept(tmp_path: Path) -> None:
     check_cost(read)
 
 
-def test_a_header_of_digits_takes_linear_time(tmp_path: Path) -> None:
-    """The standard library's search for one record in it takes quadratic time (CVE-2024-6232)."""
+def test_pax_header_of_digits_is_parsed_in_linear_time(tmp_path: Path) -> None:
+    """The standard library takes quadratic time for such a header (CVE-2024-6232)."""
     for data in (b"1" * 1_000_000, b"1" * 500_000 + b" " + b"a" * 500_000, b"20 " + b"=" * 1_000_000):
         archive = pax(data) + header("file", b"0")
-        check_refusal(r"PAX header|a number", partial(unpacked, tmp_path, archive))
+        check_rejected(r"PAX header|a number", partial(unpacked, tmp_path, archive))
 
 
 def test_many_extended_headers_in_a_row_are_refused(tmp_path: Path) -> None:
-    """The standard library's reader calls itself for each of them."""
+    """The standard library calls itself recursively for each header."""
     data = pax(record(b"path", b"a")) * 5000 + header("file", b"0")
-    check_refusal("too many extended headers in a row", lambda: unpacked(tmp_path, data))
+    check_rejected("too many extended headers in a row", lambda: unpacked(tmp_path, data))
 
 
 @pytest.mark.parametrize(
@@ -144,15 +144,13 @@ def test_many_extended_headers_in_a_row_are_refused(tmp_path: Path) -> None:
         (header("a/" * 60 + "x", b"1", linkname="nothing"), "cannot be created"),
     ],
 )
-def test_an_entry_that_cannot_be_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
-    whole = data if data[156:157] not in b"x" else data + header("file", b"0")
+def test_invalid_tar_entries_are_rejected(tmp_path: Path, data: bytes, message: str) -> None:
+    archive_data = data if data[156:157] not in b"x" else data + header("file", b"0")
     with pytest.raises(BadImage, match=message):
-        unpacked(tmp_path, whole + bytes(1024))
+        unpacked(tmp_path, archive_data + bytes(1024))
 
 
-def test_a_layer_that_unpacks_to_far_more_than_it_holds_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_layer_with_an_extreme_compression_ratio_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "IMAGE_LAYER_FREE_BYTES", 1 << 20)
     data = layer({"zeros": bytes(20 << 20)})
     with pytest.raises(BadImage, match="too much for its packed size"):
@@ -160,15 +158,15 @@ def test_a_layer_that_unpacks_to_far_more_than_it_holds_is_refused(
     assert unpacked(tmp_path, layer({"file": os.urandom(2 << 20)}), gzip.compress).is_dir()
 
 
-def test_more_entries_than_a_layer_may_have_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layer_with_too_many_entries_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "IMAGE_LAYER_ENTRIES", 10)
     with pytest.raises(BadImage, match="more than 10 entries"):
         unpacked(tmp_path, layer({f"f{at}": b"" for at in range(11)}))
 
 
 @pytest.mark.parametrize("depth", [200, 3000])
-def test_directories_far_deeper_than_a_name_can_say_are_refused(tmp_path: Path, depth: int) -> None:
-    """By links each of which leads to the end of the directories before it."""
+def test_depth_of_directories_that_are_nested_through_links_is_limited(tmp_path: Path, depth: int) -> None:
+    """Each link leads to the end of the directories before it, so that names stay short."""
     files: Files = {"a": None}
     place = "a"
     for number in range(depth // 100 or 1):
@@ -187,14 +185,14 @@ def test_directories_far_deeper_than_a_name_can_say_are_refused(tmp_path: Path, 
     if depth < limits.IMAGE_PATH_DEPTH:
         check_cost(unpack)
     else:
-        check_refusal("levels of directories", unpack)
+        check_rejected("levels of directories", unpack)
 
 
-# -- what is right ---------------------------------------------------------------------------------------------------
+# -- valid archives --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", ["gnu", "posix", "oldgnu", "ustar", "v7"])
-def test_archives_of_gnu_tar(tmp_path: Path, form: str) -> None:
+def test_archives_of_gnu_tar_are_unpacked(tmp_path: Path, form: str) -> None:
     tree = tmp_path / "tree"
     (tree / "dir").mkdir(parents=True)
     (tree / "dir/file").write_bytes(b"content")
@@ -215,7 +213,7 @@ def test_archives_of_gnu_tar(tmp_path: Path, form: str) -> None:
 @pytest.mark.parametrize(
     "form", [["gnu"], ["posix"], ["posix", "--sparse-version=0.0"], ["posix", "--sparse-version=0.1"]], ids=str
 )
-def test_sparse_files_of_gnu_tar(tmp_path: Path, form: list[str]) -> None:
+def test_sparse_files_of_gnu_tar_are_unpacked(tmp_path: Path, form: list[str]) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     with open(tree / "sparse", "wb") as file:
@@ -230,7 +228,7 @@ def test_sparse_files_of_gnu_tar(tmp_path: Path, form: list[str]) -> None:
     ).stdout
     assert len(data) < 1 << 20
     path = unpacked(tmp_path, data) / "sparse"
-    assert path.stat().st_blocks * 512 < 2 << 20, "holes take no room"
+    assert path.stat().st_blocks * 512 < 2 << 20, "holes take no space"
     assert digest(path.read_bytes()) == digest((tree / "sparse").read_bytes())
 
 
@@ -245,7 +243,7 @@ contents = st.one_of(st.binary(max_size=600), st.none(), names)
 
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(names, contents, max_size=8), st.sampled_from([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT]))
-def test_the_reader_agrees_with_the_standard_library(files: Files, form: int) -> None:
+def test_tar_reader_agrees_with_tarfile(files: Files, form: int) -> None:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=form) as archive:
         for name, content in files.items():
@@ -259,20 +257,20 @@ def test_the_reader_agrees_with_the_standard_library(files: Files, form: int) ->
             archive.addfile(member, io.BytesIO(content) if isinstance(content, bytes) else None)
     out.seek(0)
     reader = TarReader(out)
-    ours = [
+    actual = [
         (entry.name.rstrip("/"), entry.link_name, b"".join(data for _, data in reader.pieces())) for entry in reader
     ]
     out.seek(0)
     with tarfile.open(fileobj=out) as archive:
-        theirs = [(member.name.rstrip("/"), member.linkname, _data(archive, member)) for member in archive]
-    assert ours == theirs
+        expected = [(member.name.rstrip("/"), member.linkname, _data(archive, member)) for member in archive]
+    assert actual == expected
 
 
-# -- anything --------------------------------------------------------------------------------------------------------
+# -- fuzzing ---------------------------------------------------------------------------------------------------------
 
 
 def _seed() -> bytes:
-    """An archive with everything in it."""
+    """Return an archive with all kinds of entries."""
     extents = b"".join(b"%011o\0" % number for number in (0, 512, 4096, 512)) + bytes(48) + b"\0%011o\0" % 8192
     sparse = bytearray(header("sparse", b"S", 1024))
     sparse[386 : 386 + len(extents)] = extents
@@ -290,10 +288,10 @@ def _seed() -> bytes:
     return b"".join(
         (
             plain,
-            pax(*records) + header("f", b"0", 3) + filled(b"abc"),
-            header("long", b"L", 5) + filled(b"name\0") + header("f", b"0"),
+            pax(*records) + header("f", b"0", 3) + padded(b"abc"),
+            header("long", b"L", 5) + padded(b"name\0") + header("f", b"0"),
             bytes(sparse) + bytes(1024),
-            pax(*sparse_records) + header("s", b"0", 517) + filled(filled(stored) + b"12345"),
+            pax(*sparse_records) + header("s", b"0", 517) + padded(padded(stored) + b"12345"),
             header("fifo", b"6") + header("dev", b"3", devmajor=1, devminor=3) + header("hard", b"1", linkname="d/f"),
             bytes(1024),
         )
@@ -303,14 +301,14 @@ def _seed() -> bytes:
 SEED = _seed()
 
 
-def test_the_seed_is_an_archive(tmp_path: Path) -> None:
+def test_fuzzing_seed_is_a_valid_archive(tmp_path: Path) -> None:
     root = unpacked(tmp_path, SEED)
     assert (root / "s").read_bytes() == b"12345\0\0\0\0"
     assert (root / "sparse").stat().st_size == 8192
 
 
-def _mended(data: bytes) -> bytes:
-    """With checksums that are right in every block, so that changes get through to what is behind them."""
+def _with_valid_checksums(data: bytes) -> bytes:
+    """Return the archive with valid checksums in all headers, so that changes reach the parser."""
     blocks = [bytearray(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK)]
     for block in blocks:
         if len(block) == BLOCK and block[257:262] == b"ustar":
@@ -323,22 +321,22 @@ changes = st.lists(st.tuples(st.integers(0, len(SEED) - 1), st.binary(min_size=1
 
 @settings(max_examples=250, deadline=None)
 @given(changes, st.booleans(), st.integers(0, len(SEED)), st.sampled_from([bytes, gzip.compress]))
-def test_no_archive_does_more_than_be_refused(
+def test_mutated_archives_are_unpacked_or_rejected_at_bounded_cost(
     tmp_path_factory: pytest.TempPathFactory,
     changes: list[tuple[int, bytes]],
-    is_mended: bool,
+    has_valid_checksums: bool,
     end: int,
     pack: Callable[[bytes], bytes],
 ) -> None:
     data = bytearray(SEED)
     for at, new in changes:
         data[at : at + len(new)] = new
-    whole = _mended(bytes(data)) if is_mended else bytes(data[:end])
+    archive_data = _with_valid_checksums(bytes(data)) if has_valid_checksums else bytes(data[:end])
 
     def unpack() -> None:
         directory = tmp_path_factory.mktemp("layer")
         try:
-            unpacked(directory, whole, pack)
+            unpacked(directory, archive_data, pack)
         finally:
             assert {entry.name for entry in directory.iterdir()} <= {"blob", "layers"}
             shutil.rmtree(directory)
@@ -350,7 +348,9 @@ def test_no_archive_does_more_than_be_refused(
 @given(
     st.binary(max_size=3000), st.sampled_from([b"", b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd", b"BZh9", b"\xfd7zXZ\0"])
 )
-def test_no_bytes_do_more_than_be_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes, magic: bytes) -> None:
+def test_random_bytes_are_rejected_at_bounded_cost(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, magic: bytes
+) -> None:
     def unpack() -> None:
         directory = tmp_path_factory.mktemp("junk")
         try:
@@ -387,7 +387,7 @@ READERS: list[Callable[[bytes], Any]] = [
 
 @settings(max_examples=200, deadline=None)
 @given(fields | values, st.sampled_from(READERS))
-def test_no_document_does_more_than_be_refused(value: Any, read: Callable[[bytes], Any]) -> None:
+def test_random_documents_are_parsed_or_rejected_at_bounded_cost(value: Any, read: Callable[[bytes], Any]) -> None:
     check_bounds(lambda: read(json.dumps(value).encode()))
 
 
@@ -401,7 +401,7 @@ def test_no_document_does_more_than_be_refused(value: Any, read: Callable[[bytes
     ],
     ids=range(9),
 )
-def test_a_document_of_100_kb_is_cheap(data: bytes, read: Callable[[bytes], Any]) -> None:
+def test_document_of_100_kb_has_bounded_cost(data: bytes, read: Callable[[bytes], Any]) -> None:
     check_bounds(lambda: read(data))
 
 
@@ -416,13 +416,13 @@ def test_an_image_of_too_many_layers_is_refused() -> None:
 
 
 @pytest.mark.parametrize("row", ['{"Config": 5}', '{"Config": "c", "Layers": {}}', '{"Config": "c", "RepoTags": [1]}'])
-def test_a_saved_image_that_makes_no_sense_is_refused(tmp_path: Path, row: str) -> None:
+def test_docker_archive_with_an_invalid_manifest_is_rejected(tmp_path: Path, row: str) -> None:
     (tmp_path / "a.tar").write_bytes(layer({"manifest.json": f"[{row}]".encode(), "c": b"{}"}))
     with pytest.raises(BadImage):
         load(ImageStore(tmp_path / "store"), tmp_path / "a.tar", now=0)
 
 
-def test_indexes_that_lead_to_one_another_end(tmp_path: Path) -> None:
+def test_deeply_nested_indexes_are_rejected(tmp_path: Path) -> None:
     kind = "application/vnd.oci.image.index.v1+json"
     files: Files = {}
     data = b"{}"
@@ -438,7 +438,7 @@ def test_indexes_that_lead_to_one_another_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "digest"])
-def test_a_directory_of_an_image_reads_nothing_but_its_own_files(tmp_path: Path, kind: str) -> None:
+def test_image_directory_cannot_refer_to_files_outside(tmp_path: Path, kind: str) -> None:
     place = tmp_path / "image"
     place.mkdir()
     (tmp_path / "outside.json").write_bytes(b'{"manifests": []}')
@@ -453,7 +453,7 @@ def test_a_directory_of_an_image_reads_nothing_but_its_own_files(tmp_path: Path,
         load(ImageStore(tmp_path / "store"), place, now=0)
 
 
-def test_what_a_blob_unpacks_to_is_kept_and_found_again(tmp_path: Path) -> None:
+def test_unpacked_layer_is_reused_until_it_is_pruned(tmp_path: Path) -> None:
     image = MadeImage({"a": b"1"})
     store = ImageStore(tmp_path / "store")
     [loaded] = load(store, docker_archive(tmp_path / "a.tar", image, "app:1"), now=0)
@@ -462,7 +462,7 @@ def test_what_a_blob_unpacks_to_is_kept_and_found_again(tmp_path: Path) -> None:
     assert pairs == {digest(image.plain[0]).removeprefix("sha256:"): digest(image.plain[0])}
     os.utime(path, (1, 1))
     assert ImageStore(tmp_path / "store").lower_layers(loaded) == [path]
-    assert path.stat().st_mtime == 1, "it was not unpacked again"
+    assert path.stat().st_mtime == 1, "the layer was not unpacked again"
     store.remove("app:1")
     store.prune()
     assert list((tmp_path / "store/layers/.blobs").iterdir()) == []

@@ -1,4 +1,4 @@
-"""Layers, friendly and not."""
+"""Unpacking of layers."""
 
 import gzip
 import os
@@ -31,7 +31,7 @@ def unpack(directory: Path, diff_id: str) -> Path:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd_module().compress], ids=["tar", "gzip", "zstd"])
-def test_files(tmp_path: Path, pack: object) -> None:
+def test_files_links_modes_and_times_are_unpacked(tmp_path: Path, pack: object) -> None:
     files = {"etc": None, "etc/motd": b"hello", "bin": "usr/bin", "usr/bin/tool": b"#!"}
     root = unpacked(tmp_path, {**files, "also": hard_link("also", "etc/motd")}, pack)
     assert (root / "etc/motd").read_bytes() == b"hello"
@@ -41,8 +41,8 @@ def test_files(tmp_path: Path, pack: object) -> None:
     assert (root / "etc").stat().st_mtime == 1_700_000_000
 
 
-def test_links_are_followed_inside_only(tmp_path: Path) -> None:
-    """A link that seems to lead out leads to the same place within."""
+def test_links_are_resolved_inside_the_layer(tmp_path: Path) -> None:
+    """A link to a path outside leads to the same path inside the layer."""
     outside = tmp_path / "outside"
     outside.mkdir()
     root = unpacked(tmp_path, {"out": str(outside), "out/file": b"x", "up": "../../..", "up/file": b"y"})
@@ -51,7 +51,7 @@ def test_links_are_followed_inside_only(tmp_path: Path) -> None:
     assert (root / "file").read_bytes() == b"y"
 
 
-def test_absolute_names_are_inside_too(tmp_path: Path) -> None:
+def test_absolute_names_are_unpacked_inside_the_layer(tmp_path: Path) -> None:
     assert (unpacked(tmp_path, {"/etc/passwd-of-layer": b"x"}) / "etc/passwd-of-layer").read_bytes() == b"x"
 
 
@@ -67,23 +67,23 @@ def test_absolute_names_are_inside_too(tmp_path: Path) -> None:
         {"d/.wh...": b""},
     ],
 )
-def test_what_is_refused(tmp_path: Path, files: Files) -> None:
+def test_invalid_entries_are_rejected(tmp_path: Path, files: Files) -> None:
     with pytest.raises(BadImage):
         unpacked(tmp_path, files)
     assert [path for path in (tmp_path / "layers").iterdir() if path.is_dir()] == []
     assert not (tmp_path.parent / "evil").exists()
 
 
-def test_a_hard_link_reads_nothing_from_outside(tmp_path: Path) -> None:
+def test_hard_link_to_a_file_outside_the_layer_is_rejected(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
-    secret.write_bytes(b"treasure")
+    secret.write_bytes(b"private")
     with pytest.raises(BadImage):
         unpacked(tmp_path, {"link": hard_link("link", f"../../{secret.name}")})
     with pytest.raises(BadImage):
         unpacked(tmp_path, {"link": hard_link("link", str(secret))})
 
 
-def test_what_a_layer_removes(tmp_path: Path) -> None:
+def test_whiteouts(tmp_path: Path) -> None:
     data = layer({"etc/.wh.motd": b"", "var/.wh..wh..opq": b"", "var/new": b"x"})
     (tmp_path / "blob").write_bytes(data)
     store = LayerStore(tmp_path / "layers")
@@ -91,19 +91,19 @@ def test_what_a_layer_removes(tmp_path: Path) -> None:
     whiteouts = store.whiteouts(digest(data))
     assert (whiteouts.removed, whiteouts.opaque) == (["etc/motd"], ["var"])
     if IS_ROOT:
-        about = (root / "etc/motd").lstat()
-        assert stat.S_ISCHR(about.st_mode)
-        assert about.st_rdev == 0
+        status = (root / "etc/motd").lstat()
+        assert stat.S_ISCHR(status.st_mode)
+        assert status.st_rdev == 0
         assert os.getxattr(root / "var", "trusted.overlay.opaque") == b"y"
 
 
-def test_later_entries_win(tmp_path: Path) -> None:
+def test_later_entries_replace_earlier_entries(tmp_path: Path) -> None:
     root = unpacked(tmp_path, {"a": b"1", "./a": None, "a/b": b"3", "c": None, "c/d": b"4", "./c": b"5"})
     assert (root / "a/b").read_bytes() == b"3"
     assert (root / "c").read_bytes() == b"5"
 
 
-def test_a_layer_must_be_what_it_says(tmp_path: Path) -> None:
+def test_layer_with_another_diff_id_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "blob").write_bytes(layer({"a": b"1"}))
     with pytest.raises(BadImage, match="unpacks to"):
         unpack(tmp_path, digest(b"other"))
@@ -112,9 +112,9 @@ def test_a_layer_must_be_what_it_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "data",
     [b"", b"no archive at all", gzip.compress(b"junk" * 500), layer({"a": b"1" * 5000})[:3000]],
-    ids=["nothing", "text", "packed", "cut"],
+    ids=["empty", "text", "gzip", "truncated"],
 )
-def test_junk(tmp_path: Path, data: bytes) -> None:
+def test_invalid_archives_are_rejected(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "blob").write_bytes(data)
     try:
         unpack(tmp_path, diff_id_of(tmp_path / "blob"))
@@ -129,7 +129,7 @@ contents = st.one_of(st.binary(max_size=3), st.none(), names, st.just("/"), st.j
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(names, contents, max_size=8))
-def test_nothing_ever_leaves_the_directory(tmp_path_factory: pytest.TempPathFactory, files: Files) -> None:
+def test_unpacking_never_writes_outside_the_layer(tmp_path_factory: pytest.TempPathFactory, files: Files) -> None:
     directory = tmp_path_factory.mktemp("layer")
     canary = directory / "canary"
     canary.mkdir()
@@ -139,9 +139,9 @@ def test_nothing_ever_leaves_the_directory(tmp_path_factory: pytest.TempPathFact
     assert {path.name for path in directory.iterdir()} <= {"blob", "layers", "canary"}
 
 
-@pytest.mark.skipif(not IS_ROOT, reason="only root can give files away")
-def test_owners_and_setuid(tmp_path: Path) -> None:
+@pytest.mark.skipif(not IS_ROOT, reason="only root can change the owner of files")
+def test_owners_and_setuid_bits_are_kept(tmp_path: Path) -> None:
     member = tarfile.TarInfo("su")
     member.uid, member.gid, member.mode = 12, 34, 0o4755
-    about = (unpacked(tmp_path, {"su": member}) / "su").stat()
-    assert (about.st_uid, about.st_gid, stat.S_IMODE(about.st_mode)) == (12, 34, 0o4755)
+    status = (unpacked(tmp_path, {"su": member}) / "su").stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (12, 34, 0o4755)

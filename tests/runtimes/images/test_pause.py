@@ -1,4 +1,4 @@
-"""The program that holds a pod's namespaces."""
+"""The pause program and its image."""
 
 import json
 import platform
@@ -15,8 +15,8 @@ from sampan.runtimes.images.bundles import write_docker_archive
 from tests.eventually import wait_until
 
 
-@pytest.mark.skipif(not pause.is_made_here(), reason=f"not made for {platform.machine()}")
-def test_it_waits_and_ignores_its_children(tmp_path: Path) -> None:
+@pytest.mark.skipif(not pause.is_made_here(), reason=f"there is no pause program for {platform.machine()}")
+def test_pause_program_waits_and_ignores_sigchld(tmp_path: Path) -> None:
     path = tmp_path / "pause"
     path.write_bytes(pause.program())
     path.chmod(0o755)
@@ -36,13 +36,13 @@ def ignored_signals(pid: int) -> int:
 
 
 @pytest.mark.parametrize(("architecture", "machine"), [("amd64", 62), ("arm64", 183)])
-def test_it_is_an_elf_file(architecture: str, machine: int) -> None:
+def test_pause_program_is_an_elf_file(architecture: str, machine: int) -> None:
     data = pause.program(architecture)
     assert data[:4] == b"\x7fELF"
     assert int.from_bytes(data[18:20], "little") == machine
 
 
-def test_the_image_is_an_archive_of_docker() -> None:
+def test_pause_image_is_a_docker_archive() -> None:
     out = BytesIO()
     write_docker_archive(pause.bundle("a:1"), out)
     out.seek(0)

@@ -1,4 +1,4 @@
-"""Names of images."""
+"""Image references."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ DIGEST = "sha256:" + "0" * 64
         ("sampan.local/host", "sampan.local/host:latest"),
     ],
 )
-def test_full_names(text: str, full: str) -> None:
+def test_references_are_normalized(text: str, full: str) -> None:
     assert str(parse_reference(text)) == full
     assert parse_reference(full) == parse_reference(text)
 
@@ -35,13 +35,13 @@ def test_full_names(text: str, full: str) -> None:
     "text",
     ["", ":tag", "Upper", "a//b", "a/", "/a", "a:", "a:-x", "a@sha256:12", "a@md5:" + "0" * 32, "a b", "a:b:c", "../a"],
 )
-def test_what_is_no_name(text: str) -> None:
+def test_invalid_references_are_rejected(text: str) -> None:
     with pytest.raises(BadReference):
         parse_reference(text)
 
 
 @given(st.text(max_size=60))
-def test_anything_is_a_name_or_is_not(text: str) -> None:
+def test_valid_references_round_trip(text: str) -> None:
     try:
         reference = parse_reference(text)
     except BadReference:

@@ -1,4 +1,4 @@
-"""Registries that send the node elsewhere."""
+"""Hostile registries: redirects, token services, indexes and manifests."""
 
 import asyncio
 import base64
@@ -18,22 +18,22 @@ from sampan.runtimes.images.pull import Puller, PullFailed
 from tests.runtimes.images.builders import MadeImage, digest
 from tests.runtimes.images.registry import FakeRegistry, serving
 
-NOBODY = Keyring()
+NO_CREDENTIALS = Keyring()
 
 
-class Redirecting(FakeRegistry):
-    """Sends whoever asks for a blob to somewhere else, and notes what it is sent itself."""
+class RedirectingRegistry(FakeRegistry):
+    """A registry that redirects requests, and records the requests that it receives."""
 
     def __init__(self, location: Callable[[str], str] = lambda path: "", auth: str = "") -> None:
         super().__init__(auth)
         self.location = location
-        self.sent: list[tuple[str, str]] = []
+        self.received: list[tuple[str, str]] = []
 
     async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.sent.append((request.path, request.headers.get("Authorization", "")))
+        self.received.append((request.path, request.headers.get("Authorization", "")))
         is_open = request.path == "/token" or not self._refusal(request)
         if is_open and (location := self.location(request.path)):
-            return web.Response(status=307, headers={"Location": location}, body=b"go there")
+            return web.Response(status=307, headers={"Location": location}, body=b"redirect")
         return await super().respond(request)
 
 
@@ -46,7 +46,7 @@ def keyring(address: str) -> Keyring:
     return read_docker_config(json.dumps({"auths": {address: {"auth": auth}}}).encode())
 
 
-def play(directory: Path, work: Callable[[Puller, ImageStore], Awaitable[None]]) -> None:
+def run_with_puller(directory: Path, work: Callable[[Puller, ImageStore], Awaitable[None]]) -> None:
     async def main() -> None:
         store = ImageStore(directory / "images")
         async with asyncio.timeout(60), Puller(store=store, clock=RealClock()) as puller:
@@ -57,96 +57,99 @@ def play(directory: Path, work: Callable[[Puller, ImageStore], Awaitable[None]])
 
 @pytest.mark.parametrize("auth", ["basic", "bearer"])
 def test_a_redirect_to_another_host_is_followed_without_credentials(tmp_path: Path, auth: str) -> None:
-    pushed, other = image(), Redirecting()
+    pushed, other = image(), RedirectingRegistry()
     other.add("team/app", "1", pushed)
 
     async def work(puller: Puller, store: ImageStore) -> None:
-        async with serving(other) as elsewhere:
-            registry = Redirecting(lambda path: f"http://{elsewhere}{path}" if "/blobs/" in path else "", auth)
+        async with serving(other) as other_address:
+            registry = RedirectingRegistry(
+                lambda path: f"http://{other_address}{path}" if "/blobs/" in path else "", auth
+            )
             registry.add("team/app", "1", pushed)
             async with serving(registry) as address:
                 await puller.pull(parse_reference(f"{address}/team/app:1"), keyring(address))
-        assert [path for path, _ in other.sent if "/blobs/" in path]
-        assert {authorization for _, authorization in other.sent} == {""}
+        assert [path for path, _ in other.received if "/blobs/" in path]
+        assert {authorization for _, authorization in other.received} == {""}
 
-    play(tmp_path, work)
+    run_with_puller(tmp_path, work)
 
 
-def test_a_host_that_a_registry_sends_us_to_does_not_learn_who_we_are(tmp_path: Path) -> None:
-    """It asks for proof of identity itself."""
-    pushed, other = image(), Redirecting(auth="basic")
+def test_redirect_target_that_requests_authentication_gets_no_credentials(tmp_path: Path) -> None:
+    pushed, other = image(), RedirectingRegistry(auth="basic")
     other.add("team/app", "1", pushed)
 
     async def work(puller: Puller, store: ImageStore) -> None:
-        async with serving(other) as elsewhere:
-            registry = Redirecting(lambda path: f"http://{elsewhere}{path}" if "/blobs/" in path else "")
+        async with serving(other) as other_address:
+            registry = RedirectingRegistry(lambda path: f"http://{other_address}{path}" if "/blobs/" in path else "")
             registry.add("team/app", "1", pushed)
             async with serving(registry) as address:
                 with pytest.raises(PullFailed, match="401 authentication is required"):
                     await puller.pull(parse_reference(f"{address}/team/app:1"), keyring(address))
-        assert {authorization for _, authorization in other.sent} == {""}
+        assert {authorization for _, authorization in other.received} == {""}
 
-    play(tmp_path, work)
+    run_with_puller(tmp_path, work)
 
 
-def test_the_answer_of_a_host_that_a_registry_sends_us_to_is_not_shown(tmp_path: Path) -> None:
-    """Else a pod's events would tell what services of the node's network answer."""
+def test_response_of_a_redirect_target_is_not_in_the_error(tmp_path: Path) -> None:
+    """Otherwise events of a pod would show responses of services in the node's network."""
 
     async def secrets(request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(status=403, text="the metadata service's treasure")
+        return web.Response(status=403, text="the metadata service's secret")
 
     async def work(puller: Puller, store: ImageStore) -> None:
         inner = FakeRegistry()
         inner.respond = secrets  # type: ignore[method-assign]
-        async with serving(inner) as elsewhere:
-            registry = Redirecting(lambda path: f"http://{elsewhere}/latest")
+        async with serving(inner) as other_address:
+            registry = RedirectingRegistry(lambda path: f"http://{other_address}/latest")
             async with serving(registry) as address:
                 with pytest.raises(PullFailed, match="403 access is denied") as caught:
-                    await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
-        assert "treasure" not in str(caught.value)
+                    await puller.pull(parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS)
+        assert "secret" not in str(caught.value)
 
-    play(tmp_path, work)
+    run_with_puller(tmp_path, work)
 
 
 @pytest.mark.parametrize("location", ["file:///etc/shadow", "ftp://127.0.0.1/x", "gopher://x", "data:,x"])
-def test_a_redirect_to_something_that_is_not_http_is_refused(tmp_path: Path, location: str) -> None:
-    registry = Redirecting(lambda path: location)
+def test_redirect_to_a_scheme_other_than_http_is_rejected(tmp_path: Path, location: str) -> None:
+    registry = RedirectingRegistry(lambda path: location)
 
     async def work(puller: Puller, store: ImageStore) -> None:
         async with serving(registry) as address:
             with pytest.raises(PullFailed, match="redirects to"):
-                await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
+                await puller.pull(parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS)
 
-    play(tmp_path, work)
+    run_with_puller(tmp_path, work)
 
 
-def test_redirects_without_end_are_given_up(tmp_path: Path) -> None:
-    registry = Redirecting(lambda path: f"{path}x")
+def test_number_of_redirects_is_limited(tmp_path: Path) -> None:
+    registry = RedirectingRegistry(lambda path: f"{path}x")
 
     async def work(puller: Puller, store: ImageStore) -> None:
         async with serving(registry) as address:
             with pytest.raises(PullFailed, match="stopped after 10 redirects"):
-                await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
-        assert len(registry.sent) == limits.REGISTRY_REDIRECTS + 1
+                await puller.pull(parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS)
+        assert len(registry.received) == limits.REGISTRY_REDIRECTS + 1
 
-    play(tmp_path, work)
+    run_with_puller(tmp_path, work)
 
 
-def test_a_token_service_does_not_pass_credentials_on(tmp_path: Path) -> None:
-    other = Redirecting()
+def test_redirect_of_a_token_service_is_not_followed(tmp_path: Path) -> None:
+    other = RedirectingRegistry()
 
     async def work(puller: Puller, store: ImageStore) -> None:
-        async with serving(other) as elsewhere:
-            registry = Redirecting(lambda path: f"http://{elsewhere}/token" if path == "/token" else "", "bearer")
+        async with serving(other) as other_address:
+            registry = RedirectingRegistry(
+                lambda path: f"http://{other_address}/token" if path == "/token" else "", "bearer"
+            )
             async with serving(registry) as address:
                 with pytest.raises(PullFailed, match="307"):
                     await puller.pull(parse_reference(f"{address}/team/app:1"), keyring(address))
-        assert other.sent == []
+        assert other.received == []
 
-    play(tmp_path, work)
+    run_with_puller(tmp_path, work)
 
 
-def test_a_token_service_that_does_not_stop_talking_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_size_of_a_token_response_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "REGISTRY_TOKEN_BYTES", 10)
     registry = FakeRegistry("bearer")
 
@@ -155,10 +158,10 @@ def test_a_token_service_that_does_not_stop_talking_is_cut_off(tmp_path: Path, m
             with pytest.raises(PullFailed, match="larger than 10 bytes"):
                 await puller.pull(parse_reference(f"{address}/team/app:1"), keyring(address))
 
-    play(tmp_path, work)
+    run_with_puller(tmp_path, work)
 
 
-def test_a_registry_of_indexes_that_lead_to_one_another_is_given_up(tmp_path: Path) -> None:
+def test_deeply_nested_indexes_of_a_registry_are_rejected(tmp_path: Path) -> None:
     registry, data = FakeRegistry(), b"{}"
     for _ in range(30):
         rows = [{"mediaType": OCI_INDEX, "digest": digest(data), "size": len(data)}]
@@ -169,14 +172,14 @@ def test_a_registry_of_indexes_that_lead_to_one_another_is_given_up(tmp_path: Pa
     async def work(puller: Puller, store: ImageStore) -> None:
         async with serving(registry) as address:
             with pytest.raises(PullFailed, match="this is not a manifest"):
-                await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
+                await puller.pull(parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS)
         assert len(registry.requests) <= 2 * (limits.IMAGE_INDEX_DEPTH + 1)
 
-    play(tmp_path, work)
+    run_with_puller(tmp_path, work)
 
 
 @pytest.mark.parametrize("name", ["sha256:../../../secrets", "../../x", "sha256:" + "a" * 63])
-def test_a_manifest_whose_content_has_another_name_is_refused_before_it_is_asked_for(tmp_path: Path, name: str) -> None:
+def test_invalid_layer_digest_is_rejected_before_the_download(tmp_path: Path, name: str) -> None:
     registry, pushed = FakeRegistry(), image()
     manifest = json.loads(pushed.manifest)
     manifest["layers"][0]["digest"] = name
@@ -185,20 +188,20 @@ def test_a_manifest_whose_content_has_another_name_is_refused_before_it_is_asked
     async def work(puller: Puller, store: ImageStore) -> None:
         async with serving(registry) as address:
             with pytest.raises(PullFailed, match="not a digest"):
-                await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
+                await puller.pull(parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS)
         assert set(registry.requests) == {"/v2/team/app/manifests/1"}
 
-    play(tmp_path, work)
+    run_with_puller(tmp_path, work)
 
 
-def test_locks_of_pulls_do_not_outlive_them(tmp_path: Path) -> None:
+def test_failed_pulls_leave_no_locks(tmp_path: Path) -> None:
     async def work(puller: Puller, store: ImageStore) -> None:
         async with serving(FakeRegistry()) as address:
             names = [f"{address}/team/app:{number}" for number in range(20)] * 2
-            pulls = [puller.pull(parse_reference(name), NOBODY) for name in names]
+            pulls = [puller.pull(parse_reference(name), NO_CREDENTIALS) for name in names]
             assert all(
                 isinstance(result, PullFailed) for result in await asyncio.gather(*pulls, return_exceptions=True)
             )
         assert len(puller._locks) == 0
 
-    play(tmp_path, work)
+    run_with_puller(tmp_path, work)

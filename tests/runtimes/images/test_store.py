@@ -1,4 +1,4 @@
-"""The store, and images from files."""
+"""The image store, and images from archives."""
 
 import multiprocessing
 from pathlib import Path
@@ -26,7 +26,7 @@ def load_from(store: ImageStore, path: Path) -> list[str]:
     return [image.id for image in load(store, path, now=1, platform=AMD)]
 
 
-def test_oci_archive(tmp_path: Path, store: ImageStore) -> None:
+def test_load_oci_archive(tmp_path: Path, store: ImageStore) -> None:
     new_image = image()
     assert load_from(store, oci_archive(tmp_path / "a.tar", new_image, "docker.io/library/app:1")) == [new_image.id]
     for name in ("app:1", "docker.io/library/app:1", new_image.id, new_image.id[7:19], f"app@{new_image.digest}"):
@@ -39,14 +39,14 @@ def test_oci_archive(tmp_path: Path, store: ImageStore) -> None:
     assert store.lower_layers(stored_image) == [below, above]
 
 
-def test_docker_archive(tmp_path: Path, store: ImageStore) -> None:
+def test_load_docker_archive(tmp_path: Path, store: ImageStore) -> None:
     new_image = image()
     assert load_from(store, docker_archive(tmp_path / "a.tar", new_image, "app:1", "app:latest")) == [new_image.id]
     assert store.get("app").names == ["docker.io/library/app:1", "docker.io/library/app:latest"]
     assert len(store.lower_layers(store.get("app"))) == 2
 
 
-def test_saved_and_loaded_again(tmp_path: Path, store: ImageStore) -> None:
+def test_save_and_load_round_trip(tmp_path: Path, store: ImageStore) -> None:
     new_image = image()
     load_from(store, docker_archive(tmp_path / "a.tar", new_image, "app:1"))
     save(store, store.get("app:1"), tmp_path / "b.tar")
@@ -64,7 +64,7 @@ def test_a_name_moves_to_the_newer_image(tmp_path: Path, store: ImageStore) -> N
     assert len(store.list()) == 2
 
 
-def test_removal_and_room(tmp_path: Path, store: ImageStore) -> None:
+def test_prune_deletes_only_layers_of_removed_unused_images(tmp_path: Path, store: ImageStore) -> None:
     old, new = image(b"old"), image(b"new")
     load_from(store, docker_archive(tmp_path / "a.tar", old, "old:1", "old:2"))
     load_from(store, docker_archive(tmp_path / "a.tar", new, "new:1"))
@@ -85,7 +85,7 @@ def test_removal_and_room(tmp_path: Path, store: ImageStore) -> None:
         store.remove("old:2")
 
 
-def test_what_is_no_image(tmp_path: Path, store: ImageStore) -> None:
+def test_invalid_archives_are_rejected(tmp_path: Path, store: ImageStore) -> None:
     def file(data: bytes) -> Path:
         path = tmp_path / f"{hash(data)}.tar"
         path.write_bytes(data)
@@ -119,7 +119,7 @@ def _load_many(directory: Path, number: int) -> None:
         load(ImageStore(directory / "images"), path, now=1, platform=AMD)
 
 
-def test_several_processes_at_once(tmp_path: Path) -> None:
+def test_concurrent_processes_can_load_images(tmp_path: Path) -> None:
     spawn = multiprocessing.get_context("spawn")
     workers = [spawn.Process(target=_load_many, args=(tmp_path, number)) for number in range(3)]
     for worker in workers:

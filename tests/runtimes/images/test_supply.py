@@ -1,4 +1,4 @@
-"""What engines are given that they lack."""
+"""Images that Sampan supplies to engines: images of its store, and the host image."""
 
 import io
 import tarfile
@@ -19,7 +19,7 @@ def _store(directory: Path) -> ImageStore:
     return store
 
 
-def test_an_image_of_the_store_comes_back_the_same(tmp_path: Path) -> None:
+def test_image_of_the_store_is_exported_unchanged(tmp_path: Path) -> None:
     store = _store(tmp_path)
     bundle = ImageSupply(directory=tmp_path, store=store).find(_NAME)
     assert bundle is not None
@@ -32,7 +32,7 @@ def test_an_image_of_the_store_comes_back_the_same(tmp_path: Path) -> None:
     assert [part.digest for part in bundle.layers] == [part.digest for part in store.get(_NAME).manifest.layers]
 
 
-def test_what_sampan_does_not_have(tmp_path: Path) -> None:
+def test_unknown_images_are_not_supplied(tmp_path: Path) -> None:
     supply = ImageSupply(directory=tmp_path, store=_store(tmp_path))
     assert supply.find("example.org/other:1") is None
     assert supply.find("Not A Name") is None
@@ -40,8 +40,8 @@ def test_what_sampan_does_not_have(tmp_path: Path) -> None:
     assert supply.mounts(_NAME) == ()
 
 
-def test_the_machines_own_programs(tmp_path: Path) -> None:
-    """The image is small, the same each time, and shows the rest read-only by mounts."""
+def test_host_image_is_reproducible_and_mounts_programs_read_only(tmp_path: Path) -> None:
+    """The programs are not in the layer of the image, but mounted."""
     supply = ImageSupply(directory=tmp_path)
     first, again = supply.find("sampan.local/host"), ImageSupply(directory=tmp_path).find("sampan.local/host:latest")
     assert first is not None

@@ -32,7 +32,7 @@ async def monitor(directory: Path) -> AsyncIterator[MonitorClient]:
         await client.quit(kill=True)
 
 
-def play(directory: Path, work: Callable[[MonitorClient], Awaitable[None]]) -> None:
+def run_with_monitor(directory: Path, work: Callable[[MonitorClient], Awaitable[None]]) -> None:
     async def main() -> None:
         async with asyncio.timeout(60), monitor(directory) as client:
             await work(client)
@@ -45,14 +45,14 @@ def shell(text: str) -> list[str]:
 
 
 async def ended(client: MonitorClient, id: str) -> dict[str, Any]:
-    """Until the process has."""
+    """Wait until a process has ended, and return its entry."""
     exited: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
 
-    def look(about: dict[str, Any]) -> None:
-        if about["id"] == id and not exited.done():
-            exited.set_result(about)
+    def on_exit(entry: dict[str, Any]) -> None:
+        if entry["id"] == id and not exited.done():
+            exited.set_result(entry)
 
-    task = asyncio.create_task(client.follow(look))
+    task = asyncio.create_task(client.follow(on_exit))
     try:
         return await exited
     finally:
@@ -70,8 +70,8 @@ def lines(path: Path) -> list[tuple[bytes, bytes, bytes]]:
     return rows
 
 
-def test_a_process_that_ends_before_its_launcher(tmp_path: Path) -> None:
-    """Its code is not lost: the launcher says only afterwards which process it was."""
+def test_exit_code_of_a_process_that_exits_before_its_launcher_is_kept(tmp_path: Path) -> None:
+    """The launcher reports the pid only after the process has exited."""
     number, gone = tmp_path / "pid", tmp_path / "gone"
 
     async def work(client: MonitorClient) -> None:
@@ -81,15 +81,15 @@ def test_a_process_that_ends_before_its_launcher(tmp_path: Path) -> None:
         code, _, _ = await collected(stream)
         assert code == 7
 
-    play(tmp_path, work)
+    run_with_monitor(tmp_path, work)
 
 
-def test_output_and_exit_code(tmp_path: Path) -> None:
+def test_output_and_exit_code_are_recorded(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         log, note = tmp_path / "logs/c/0.log", tmp_path / "exit"
         pid = await client.run("a", shell("echo one; echo two >&2; printf end; exit 3"), log=str(log), exit=str(note))
-        about = await ended(client, "a")
-        assert (about["code"], about["pid"]) == (3, pid)
+        entry = await ended(client, "a")
+        assert (entry["code"], entry["pid"]) == (3, pid)
         assert json.loads(note.read_text())["code"] == 3
         assert sorted(lines(log)) == [
             (b"stderr", b"F", b"two"),
@@ -99,10 +99,10 @@ def test_output_and_exit_code(tmp_path: Path) -> None:
         await client.forget("a")
         assert await client.list() == []
 
-    play(tmp_path, work)
+    run_with_monitor(tmp_path, work)
 
 
-def test_killed(tmp_path: Path) -> None:
+def test_exit_code_of_a_killed_process_contains_the_signal(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         await client.run("a", ["/bin/sleep", "60"])
         with pytest.raises(MonitorError, match="still running"):
@@ -110,27 +110,27 @@ def test_killed(tmp_path: Path) -> None:
         await client.kill("a", signal.SIGTERM)
         assert (await ended(client, "a"))["code"] == 128 + 15
 
-    play(tmp_path, work)
+    run_with_monitor(tmp_path, work)
 
 
-def test_it_outlives_whoever_began_it(tmp_path: Path) -> None:
-    """Another client finds the process and its end."""
+def test_another_client_can_attach_to_a_running_process(tmp_path: Path) -> None:
+    """Processes outlive the client that started them."""
 
     async def work(client: MonitorClient) -> None:
         await client.run("a", shell("read line; echo got $line"), stdin=True, log=str(tmp_path / "log"))
         other = MonitorClient(tmp_path / "m")
         await other.ensure()
-        assert [about["id"] for about in await other.list()] == ["a"]
+        assert [entry["id"] for entry in await other.list()] == ["a"]
         stream = await other.attach("a")
         await stream.write(b"hello\n")
         code, out, _ = await collected(stream)
         assert (code, out) == (0, b"got hello\n")
         assert lines(tmp_path / "log") == [(b"stdout", b"F", b"got hello")]
 
-    play(tmp_path, work)
+    run_with_monitor(tmp_path, work)
 
 
-def test_exec(tmp_path: Path) -> None:
+def test_exec_with_large_input_and_slowly_read_output(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         stream = await client.exec("x", shell("cat; echo problem >&2; exit 4"), stdin=True)
         data = os.urandom(30_000_000)
@@ -143,23 +143,23 @@ def test_exec(tmp_path: Path) -> None:
                 sent += 1
             await stream.close_input()
 
-        def is_held_up() -> bool:
+        def is_blocked() -> bool:
             nonlocal before
             previous, before = before, sent
             return 0 < sent == previous
 
         sending = asyncio.create_task(send())
-        await eventually(is_held_up, poll_s=0.1)  # the output is read late, and complete all the same
+        await eventually(is_blocked, poll_s=0.1)  # the output is read late, and is complete nevertheless
         code, out, err = await collected(stream, 50_000_000)
         await sending
         assert (code, err) == (4, b"problem\n")
         assert out == data
         assert await client.list() == []
 
-    play(tmp_path, work)
+    run_with_monitor(tmp_path, work)
 
 
-def test_terminal(tmp_path: Path) -> None:
+def test_exec_with_a_terminal(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         script = "test -t 0 && test -t 1 && read x; stty size; echo got $x"
         stream = await client.exec("x", shell(script), stdin=True, tty=True)
@@ -170,10 +170,10 @@ def test_terminal(tmp_path: Path) -> None:
         assert b"17 91" in out
         assert b"got hello" in out
 
-    play(tmp_path, work)
+    run_with_monitor(tmp_path, work)
 
 
-def test_a_stream_that_is_closed_takes_its_process_along(tmp_path: Path) -> None:
+def test_closing_an_exec_stream_ends_its_process(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         stream = await client.exec("x", shell("echo $$; exec sleep 60"))
         piece = await stream.read()
@@ -183,26 +183,26 @@ def test_a_stream_that_is_closed_takes_its_process_along(tmp_path: Path) -> None
         await eventually(lambda: not os.path.exists(f"/proc/{pid}"))
         assert await client.list() == []
 
-    play(tmp_path, work)
+    run_with_monitor(tmp_path, work)
 
 
-def test_launchers(tmp_path: Path) -> None:
-    """A process that another one begins and leaves behind is the monitor's child."""
+def test_process_left_by_a_launcher_is_monitored(tmp_path: Path) -> None:
+    """A process whose launcher has exited becomes a child of the monitor."""
 
     async def work(client: MonitorClient) -> None:
         pid_file = tmp_path / "pid"
-        script = f"(echo begun; sleep 0.2; exit 7) & echo $! > {pid_file}"
+        script = f"(echo started; sleep 0.2; exit 7) & echo $! > {pid_file}"
         pid = await client.run("a", shell(script), pid_file=str(pid_file), log=str(tmp_path / "log"))
         assert pid == int(pid_file.read_text())
         assert (await ended(client, "a"))["code"] == 7
         with pytest.raises(MonitorError, match="exited with code 5"):
             await client.run("b", shell("exit 5"), pid_file=str(pid_file))
-        assert [about["id"] for about in await client.list()] == ["a"]
+        assert [entry["id"] for entry in await client.list()] == ["a"]
 
-    play(tmp_path, work)
+    run_with_monitor(tmp_path, work)
 
 
-def test_what_cannot_be_begun(tmp_path: Path) -> None:
+def test_missing_programs_and_duplicate_ids_raise_monitor_error(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         with pytest.raises(MonitorError, match="No such file"):
             await client.run("a", ["/no/such/program"])
@@ -214,10 +214,10 @@ def test_what_cannot_be_begun(tmp_path: Path) -> None:
         with pytest.raises(MonitorError, match="already"):
             await client.run("c", ["/bin/sleep", "60"])
 
-    play(tmp_path, work)
+    run_with_monitor(tmp_path, work)
 
 
-def test_logs_that_are_moved_away(tmp_path: Path) -> None:
+def test_reopen_log_after_rotation(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         log = tmp_path / "log"
         await client.run("a", shell("echo one; read x; echo two"), stdin=True, log=str(log))
@@ -230,10 +230,10 @@ def test_logs_that_are_moved_away(tmp_path: Path) -> None:
         assert [text for _, _, text in lines(tmp_path / "log.1")] == [b"one"]
         assert [text for _, _, text in lines(log)] == [b"two"]
 
-    play(tmp_path, work)
+    run_with_monitor(tmp_path, work)
 
 
-def test_junk_does_no_harm(tmp_path: Path) -> None:
+def test_invalid_frames_do_not_affect_the_monitor(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         for junk in (b"\xff" * 100, frame(0, b"{"), frame(0, b"[]"), frame(0, b'{"do":"x"}'), frame(3, b"x"), b"\0"):
             _, writer = await client._connect()
@@ -241,23 +241,23 @@ def test_junk_does_no_harm(tmp_path: Path) -> None:
             writer.close()
         assert await client.list() == []
 
-    play(tmp_path, work)
+    run_with_monitor(tmp_path, work)
 
 
-def test_only_one(tmp_path: Path) -> None:
+def test_second_monitor_of_a_directory_exits(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         await client.run("a", ["/bin/sleep", "60"])
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "sampan.runtimes.monitor", str(tmp_path / "m")
         )
         assert await process.wait() == 0
-        assert [about["id"] for about in await client.list()] == ["a"]
+        assert [entry["id"] for entry in await client.list()] == ["a"]
         assert ((tmp_path / "m").stat().st_mode & 0o077, (tmp_path / "m/monitor.sock").stat().st_mode & 0o077) == (0, 0)
 
-    play(tmp_path, work)
+    run_with_monitor(tmp_path, work)
 
 
-def test_long_lines_are_cut(tmp_path: Path) -> None:
+def test_long_log_lines_are_split(tmp_path: Path) -> None:
     writer = LogWriter(str(tmp_path / "log"))
     writer.write(STDOUT, b"x" * 40_000)
     writer.write(STDOUT, b"\nshort\n")
@@ -273,7 +273,7 @@ def test_long_lines_are_cut(tmp_path: Path) -> None:
     ]
 
 
-def test_frames_in_pieces() -> None:
+def test_frames_are_parsed_byte_by_byte() -> None:
     frames, data = MonitorFrames(), frame(1, b"one") + frame(2, b"") + frame(3, b"x" * 1000)
     received = [frame for at in range(len(data)) for frame in frames.feed(data[at : at + 1])]
     assert received == [(1, b"one"), (2, b""), (3, b"x" * 1000)]

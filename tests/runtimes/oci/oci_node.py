@@ -1,4 +1,4 @@
-"""A runtime of OCI containers with one pod."""
+"""A node with an OCI runtime and one pod."""
 
 import asyncio
 from dataclasses import replace

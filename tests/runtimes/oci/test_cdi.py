@@ -1,4 +1,4 @@
-"""Devices that vendors describe in files."""
+"""CDI: vendor files that describe devices, and their edits of containers."""
 
 import json
 from pathlib import Path
@@ -16,23 +16,23 @@ SPEC: dict[str, Any] = {
 }
 
 
-def write(directory: Path, name: str, *devices: dict[str, Any], **whole: Any) -> None:
+def write(directory: Path, name: str, *devices: dict[str, Any], **fields: Any) -> None:
     directory.mkdir(exist_ok=True)
-    content = {"cdiVersion": "0.6.0", "kind": "vendor.com/gpu", "devices": list(devices), **whole}
+    content = {"cdiVersion": "0.6.0", "kind": "vendor.com/gpu", "devices": list(devices), **fields}
     (directory / name).write_text(json.dumps(content))
 
 
-def device(name: str, **own: Any) -> dict[str, Any]:
-    return {"name": name, "containerEdits": own}
+def device(name: str, **container_edits: Any) -> dict[str, Any]:
+    return {"name": name, "containerEdits": container_edits}
 
 
-def test_what_a_file_says_of_all_devices_comes_once(tmp_path: Path) -> None:
+def test_edits_for_all_devices_of_a_file_apply_once(tmp_path: Path) -> None:
     write(tmp_path, "a.json", device("0", env=["ONE=1"]), device("1", env=["TWO=2"]), containerEdits={"env": ["ALL=x"]})
     changes = edits(["vendor.com/gpu=0", "vendor.com/gpu=1", "vendor.com/gpu=0"], [tmp_path])
     assert [change["env"] for change in changes] == [["ALL=x"], ["ONE=1"], ["TWO=2"]]
 
 
-def test_later_directories_count_more_and_files_of_one_directory_may_not_disagree(tmp_path: Path) -> None:
+def test_later_directories_override_and_conflicts_in_a_directory_are_errors(tmp_path: Path) -> None:
     first, second = tmp_path / "etc", tmp_path / "run"
     write(first, "a.json", device("0", env=["X=first"]), device("1"))
     write(first, "b.json", device("1"))
@@ -44,7 +44,7 @@ def test_later_directories_count_more_and_files_of_one_directory_may_not_disagre
     assert failure.value.message == message
 
 
-def test_yaml_and_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_yaml_files_are_read_and_unreadable_files_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("kind: vendor.com/gpu\ndevices: [{name: y, containerEdits: {env: [Y=1]}}]\n")
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "broken.yaml").write_text("a: [")
@@ -52,7 +52,7 @@ def test_yaml_and_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert edits(["vendor.com/gpu=y"], [tmp_path, tmp_path / "none"])[-1] == {"env": ["Y=1"]}
 
 
-def test_what_a_container_gains() -> None:
+def test_edits_are_applied_to_the_container_spec() -> None:
     changes = {
         "env": ["B=3", "C=4"],
         "deviceNodes": [{"path": "/dev/gpu", "hostPath": "/dev/null", "permissions": "rw"}],
@@ -74,7 +74,7 @@ def test_what_a_container_gains() -> None:
     assert SPEC["linux"]["devices"] == []
 
 
-def test_a_device_that_is_not_there() -> None:
+def test_missing_host_device_raises_runtime_failure() -> None:
     with pytest.raises(RuntimeFailure, match="failed to stat CDI host device"):
         applied(SPEC, [{"deviceNodes": [{"path": "/dev/no-such-device"}]}])
 
@@ -82,7 +82,7 @@ def test_a_device_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     "content", ['{"devices": 5}', '{"devices": ["text"]}', '{"kind": 1, "devices": [{}]}', "[" * 5000]
 )
-def test_files_that_are_odd_are_passed_over(tmp_path: Path, content: str) -> None:
+def test_invalid_files_are_skipped(tmp_path: Path, content: str) -> None:
     write(tmp_path, "good.json", device("0", env=["X=1"]))
     (tmp_path / "odd.json").write_text(content)
     (tmp_path / "odd.yaml").write_text(content)
@@ -95,12 +95,12 @@ def test_files_that_are_odd_are_passed_over(tmp_path: Path, content: str) -> Non
 @pytest.mark.parametrize(
     "changes", [{"mounts": [{}]}, {"env": [5]}, {"deviceNodes": ["text"]}, {"hooks": 7}, {"additionalGids": 1}]
 )
-def test_a_file_that_cannot_be_read_is_reported(changes: dict[str, Any]) -> None:
+def test_invalid_edits_raise_runtime_failure(changes: dict[str, Any]) -> None:
     with pytest.raises(RuntimeFailure, match="CDI device injection failed"):
         applied(SPEC, [changes])
 
 
-def test_a_device_is_the_users_and_pipes_are_not_ruled_over() -> None:
+def test_device_belongs_to_the_user_and_pipes_have_no_device_rule() -> None:
     spec = {**SPEC, "process": {**SPEC["process"], "user": {"uid": 7, "gid": 8, "additionalGids": []}}}
     nodes = [{"path": "/dev/gpu", "hostPath": "/dev/null", "gid": 0}, {"path": "/run/pipe", "type": "p"}]
     linux = applied(spec, [{"deviceNodes": nodes}])["linux"]

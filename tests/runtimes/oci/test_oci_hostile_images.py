@@ -1,4 +1,4 @@
-"""Images that somebody made to get at the node, pulled from a registry and run by a real runtime."""
+"""Hostile images, pulled from a registry and run by a real runtime."""
 
 import asyncio
 import json
@@ -57,7 +57,7 @@ async def node(directory: Path) -> AsyncIterator[PullingNode]:
             await pulling_node.runtime.shut_down()
 
 
-def play(directory: Path, work: Callable[[PullingNode], Awaitable[None]]) -> None:
+def run_with_node(directory: Path, work: Callable[[PullingNode], Awaitable[None]]) -> None:
     async def main() -> None:
         async with asyncio.timeout(150), node(directory) as pulling_node:
             await work(pulling_node)
@@ -72,11 +72,11 @@ def test_an_image_whose_layer_digest_is_a_host_path_is_refused(tmp_path: Path, d
             await n.pull(with_diff_ids(busybox_with({}), diff_id))
         assert [image.id for image in await n.runtime.images()] == ["sampan.local/host@own"]
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
 def test_an_image_volume_whose_layer_digest_is_a_host_path_is_refused(tmp_path: Path) -> None:
-    """Also for an image that an earlier version has taken into its store."""
+    """An earlier version may have accepted such an image into the store."""
 
     async def work(n: PullingNode) -> None:
         good = await n.pull(busybox_with({}))
@@ -94,27 +94,27 @@ def test_an_image_volume_whose_layer_digest_is_a_host_path_is_refused(tmp_path: 
         store.remove("evil:1")
         assert not store.has("evil:1")
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_the_files_of_a_private_image_are_not_had_by_naming_its_layer(tmp_path: Path) -> None:
-    """Who knows the digest of a private layer, which is no secret, does not have its content."""
+def test_naming_the_layer_of_a_private_image_gives_no_access_to_its_files(tmp_path: Path) -> None:
+    """The digest of a private layer is no secret, and must not give access to its content."""
 
     async def work(n: PullingNode) -> None:
-        private = busybox_with({"secret": b"treasure"})
+        private = busybox_with({"secret": b"private"})
         name = await n.pull(private)
-        assert await n.run(*shell("cat /secret"), image=name, image_ref="") == (0, ["treasure"])
-        thief = with_diff_ids(busybox_with({"other": b""}), digest(private.plain[0]))
-        stolen = await n.pull(thief)
+        assert await n.run(*shell("cat /secret"), image=name, image_ref="") == (0, ["private"])
+        hostile = with_diff_ids(busybox_with({"other": b""}), digest(private.plain[0]))
+        stolen = await n.pull(hostile)
         with pytest.raises(RuntimeFailure, match="unpacks to"):
             await n.start(*shell("cat /secret"), image=stolen, image_ref="", attempt=1)
-        again = await n.pull(busybox_with({"secret": b"treasure"}))
+        again = await n.pull(busybox_with({"secret": b"private"}))
         assert await n.run(*shell("cat /secret"), image=again, image_ref="", attempt=2) == (
             0,
-            ["treasure"],
+            ["private"],
         )
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
 @pytest.mark.parametrize("file", ["passwd", "group"])
@@ -129,10 +129,10 @@ def test_the_files_of_a_private_image_are_not_had_by_naming_its_layer(tmp_path: 
     ],
     ids=["pipe", "device", "directory", "huge", "circle"],
 )
-def test_an_image_with_something_else_as_etc_passwd_does_not_block_the_node(
+def test_image_with_an_irregular_etc_passwd_does_not_block_the_node(
     tmp_path: Path, file: str, content: Any, message: str
 ) -> None:
-    """Many such containers at a time: each would hold a thread of the executor, of which there are few."""
+    """Each of many such containers would otherwise block one of the few threads of the executor."""
     if isinstance(content, tarfile.TarInfo):
         content = special(f"etc/{file}", content.type)
     files = {f"etc/{file}": content, "etc/passwd2": file}
@@ -145,7 +145,7 @@ def test_an_image_with_something_else_as_etc_passwd_does_not_block_the_node(
         assert (await n.run("/bin/true", attempt=20))[0] == 0
 
     files.setdefault("etc/passwd", b"app:x:1000:1000::/:/bin/sh\n")
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
 def test_etc_passwd_of_an_image_may_be_a_link_within_the_image_only(tmp_path: Path) -> None:
@@ -159,19 +159,19 @@ def test_etc_passwd_of_an_image_may_be_a_link_within_the_image_only(tmp_path: Pa
         with pytest.raises(RuntimeFailure, match="unable to find user app"):
             await n.start(*shell("id"), image=await n.pull(outside), image_ref="", attempt=1)
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
 @pytest.mark.parametrize("user", ["00", "+0", "-0", "0:0", "000000", "", "toor"])
-def test_root_by_another_name_does_not_run_where_the_pod_forbids_it(tmp_path: Path, user: str) -> None:
-    """The kubelet refuses it before; the runtime does so by what the name turns out to mean."""
+def test_run_as_non_root_rejects_every_spelling_of_root(tmp_path: Path, user: str) -> None:
+    """The kubelet rejects most of them before; the runtime checks the resolved user ID."""
 
     async def work(n: PullingNode) -> None:
         name = await n.pull(busybox_with({"etc/passwd": b"toor:x:0:0::/:/bin/sh\n"}, User=user))
         with pytest.raises(RuntimeFailure, match="image will run as root"):
             await n.start(*shell("id"), image=name, image_ref="", security=Security(must_not_be_root=True))
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
 @pytest.mark.parametrize("user", ["4294967296", "2147483648", "-1", "9" * 5000])
@@ -181,10 +181,10 @@ def test_a_user_id_out_of_range_is_never_looked_up_as_a_name(tmp_path: Path, use
         with pytest.raises(RuntimeFailure, match="out of range"):
             await n.start(*shell("id"), image=name, image_ref="")
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_unpacked_set_user_id_programs_are_out_of_reach_of_other_users(tmp_path: Path) -> None:
+def test_unpacked_setuid_programs_are_inaccessible_to_other_users(tmp_path: Path) -> None:
     async def work(n: PullingNode) -> None:
         member = tarfile.TarInfo("bin/su")
         member.mode = 0o4755
@@ -195,7 +195,7 @@ def test_unpacked_set_user_id_programs_are_out_of_reach_of_other_users(tmp_path:
         assert stat.S_IMODE(layers.stat().st_mode) == 0o700
         assert stat.S_IMODE(container.stat().st_mode) == 0o700
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
 IO_URING = """
@@ -227,11 +227,11 @@ def test_the_default_seccomp_profile_runs_ordinary_programs_and_refuses_io_uring
         _, lines = await n.run(*shell("unshare -U true && echo may"), security=allowed, attempt=2)
         assert lines == ["may"]
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_a_pod_of_the_host_image_does_not_read_what_others_may_not(tmp_path: Path) -> None:
-    """Also not a file that appears while the pod runs, whatever it may do."""
+def test_host_image_gives_no_access_to_private_files(tmp_path: Path) -> None:
+    """This includes files that are created while the pod runs, and pods with all capabilities."""
     secret, shown = (Path("/usr/local") / f"sampan-{tmp_path.name}-{kind}" for kind in ("secret", "shown"))
 
     async def work(n: PullingNode) -> None:
@@ -239,7 +239,7 @@ def test_a_pod_of_the_host_image_does_not_read_what_others_may_not(tmp_path: Pat
         await n.start("/bin/sh", "-c", "read x", has_stdin=True, security=security)
         try:
             secret.touch(0o600)
-            secret.write_text("treasure")
+            secret.write_text("private")
             shown.write_text("public")
             shown.chmod(0o644)
             code, out, err = await n.exec("/bin/cat", str(secret))
@@ -252,13 +252,11 @@ def test_a_pod_of_the_host_image_does_not_read_what_others_may_not(tmp_path: Pat
             secret.unlink(missing_ok=True)
             shown.unlink(missing_ok=True)
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_where_owners_cannot_be_hidden_private_files_are_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On file systems without id-mapped mounts: what is private when the node first shows its programs."""
+def test_private_files_are_omitted_without_id_mapped_mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On file systems without id-mapped mounts, files that are private at the time of the mount are omitted."""
 
     def refuse(source: Path, target: Path, namespace: object) -> None:
         raise OSError("not supported")
@@ -267,7 +265,7 @@ def test_where_owners_cannot_be_hidden_private_files_are_left_out(
     for place in ("usr/bin", "usr/local/etc", "usr/local/lib/private"):
         (machine / place).mkdir(parents=True)
     for place in ("usr/local/etc/key", "usr/local/lib/open", "usr/local/lib/private/x", "usr/local/lib/secret"):
-        (machine / place).write_text("treasure")
+        (machine / place).write_text("private")
     (machine / "usr/local/lib/private").chmod(0o700)
     (machine / "usr/local/lib/secret").chmod(0o600)
     monkeypatch.setattr(kernel, "bind_without_owners", refuse)
@@ -277,18 +275,18 @@ def test_where_owners_cannot_be_hidden_private_files_are_left_out(
         assert sorted(os.listdir(root / "usr/local/lib")) == ["open", "private"]
         assert os.listdir(root / "usr/local/lib/private") == []
         assert os.listdir(root / "usr/local/etc") == []
-        (machine / "usr/local/etc/later").write_text("treasure")
+        (machine / "usr/local/etc/later").write_text("private")
         assert os.listdir(root / "usr/local/etc") == []
     finally:
         unmount_all(container)
 
 
-def test_images_that_take_long_to_unpack_do_not_hold_up_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The threads of the process are few, and each would be held by one of these."""
-    goes_on, unpack = threading.Event(), LayerStore._unpack
+def test_slow_unpacking_does_not_block_other_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each slow image would otherwise block one of the few threads of the process."""
+    may_continue, unpack = threading.Event(), LayerStore._unpack
 
     def slow(self: LayerStore, blob: Path, diff_id: str, target: Path) -> None:
-        goes_on.wait(120)
+        may_continue.wait(120)
         unpack(self, blob, diff_id, target)
 
     monkeypatch.setattr(LayerStore, "_unpack", slow)
@@ -303,15 +301,13 @@ def test_images_that_take_long_to_unpack_do_not_hold_up_others(tmp_path: Path, m
             assert await asyncio.wait_for(n.run(*shell("echo here"), attempt=50), 60) == (0, ["here"])
             assert not any(task.done() for task in starts)
         finally:
-            goes_on.set()
+            may_continue.set()
         await asyncio.gather(*starts)
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_a_layer_with_many_links_in_a_row_stays_cheap(tmp_path: Path) -> None:
-    """The data of an image that was refused is not kept unpacked."""
-
+def test_layer_with_a_long_chain_of_links_is_rejected_and_not_kept(tmp_path: Path) -> None:
     async def work(n: PullingNode) -> None:
         files: dict[str, Any] = {f"l{number}": f"l{number + 1}" for number in range(60)}
         name = await n.pull(MadeImage({**files, "l0/x": b"1"}))
@@ -319,4 +315,4 @@ def test_a_layer_with_many_links_in_a_row_stays_cheap(tmp_path: Path) -> None:
             await n.start("/x", image=name, image_ref="")
         assert [path.name for path in (n.directory / "images/layers").iterdir() if not path.name.startswith(".")] == []
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)

@@ -38,7 +38,7 @@ async def node(directory: Path) -> AsyncIterator[Node]:
     assert not (directory / "node/pods").exists() or list((directory / "node/pods").iterdir()) == []
 
 
-def play(directory: Path, work: Callable[[Node], Awaitable[None]]) -> None:
+def run_with_node(directory: Path, work: Callable[[Node], Awaitable[None]]) -> None:
     async def main() -> None:
         async with asyncio.timeout(150), node(directory) as n:
             await work(n)
@@ -46,7 +46,7 @@ def play(directory: Path, work: Callable[[Node], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_a_pod(tmp_path: Path) -> None:
+def test_pod_lifecycle(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         code, lines = await n.run(
@@ -62,7 +62,7 @@ def test_a_pod(tmp_path: Path) -> None:
         await n.runtime.remove_pod("u1")
         assert n.runtime.known_pods() == []
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
 def test_a_runtime_class_chooses_the_program(tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_a_runtime_class_chooses_the_program(tmp_path: Path) -> None:
         with pytest.raises(RuntimeFailure, match='no runtime for "other" is configured'):
             await n.runtime.run_sandbox(POD, n.sandbox(handler="other"))
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_nothing_of_the_machine_that_is_private(tmp_path: Path) -> None:
+def test_container_sees_no_private_files_of_the_machine(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         places = "/etc/shadow $HOME/.ssh /var/lib/dpkg /etc/ssh"
@@ -87,10 +87,10 @@ def test_nothing_of_the_machine_that_is_private(tmp_path: Path) -> None:
         code, lines = await n.run(*shell(script))
         assert (code, lines) == (0, ["sh"])
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_writes_stay_inside(tmp_path: Path) -> None:
+def test_writes_do_not_reach_the_machine(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         code, _ = await n.run(*shell("echo x > /usr/sampan-was-here && echo y > /file"))
@@ -100,7 +100,7 @@ def test_writes_stay_inside(tmp_path: Path) -> None:
         assert code != 0
         assert "Read-only file system" in lines[0]
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
 def test_exec_and_terminal(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_exec_and_terminal(tmp_path: Path) -> None:
         with pytest.raises(RuntimeFailure, match="is not running"):
             await n.runtime.exec(POD, "other", ["true"])
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
 def test_attach_with_a_terminal(tmp_path: Path) -> None:
@@ -134,30 +134,30 @@ def test_attach_with_a_terminal(tmp_path: Path) -> None:
         await stream.close()
         assert (await n.ended()).exit_code == 0
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_stop_with_grace_and_without(tmp_path: Path) -> None:
+def test_stop_with_and_without_grace_period(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         await n.start(*shell("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"))
         await eventually(lambda: bool(n.log()))
         await n.runtime.stop_container(POD, "c", 600)
         assert ((await n.ended()).exit_code, n.log()) == (0, ["ready", "bye"])
-        await n.start(*shell("trap '' TERM; echo deaf; while :; do sleep 0.05; done"), attempt=1)
+        await n.start(*shell("trap '' TERM; echo ready; while :; do sleep 0.05; done"), attempt=1)
         await n.runtime.stop_container(POD, "c", 30)
         await n.runtime.stop_container(POD, "c", 0)
         assert (await n.ended()).exit_code == 137
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_who_it_runs_as(tmp_path: Path) -> None:
+def test_user_capabilities_and_seccomp_of_a_container(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
-        who = Security(user=1234, group=5678, supplemental_groups=[77], may_not_gain_privileges=True)
+        security = Security(user=1234, group=5678, supplemental_groups=[77], may_not_gain_privileges=True)
         _, lines = await n.run(
-            *shell("id -u; id -g; id -G; grep -E 'CapEff|NoNewPrivs' /proc/self/status"), security=who
+            *shell("id -u; id -g; id -G; grep -E 'CapEff|NoNewPrivs' /proc/self/status"), security=security
         )
         assert lines == ["1234", "5678", "5678 77", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"]
         dropped = Security(dropped=["ALL"], added=["NET_BIND_SERVICE"])
@@ -171,10 +171,10 @@ def test_who_it_runs_as(tmp_path: Path) -> None:
         assert lines[0] == "Seccomp:\t2"
         assert "not permitted" in lines[1]
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_mounts_and_processes_shared(tmp_path: Path) -> None:
+def test_mounts_and_shared_process_namespace(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         (tmp_path / "data").mkdir()
         shared = n.sandbox(namespaces=Namespaces(pid="pod"))
@@ -189,21 +189,24 @@ def test_mounts_and_processes_shared(tmp_path: Path) -> None:
         assert "Read-only" in lines[0]
         assert lines[1:] == ["sh", "boat"]
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_memory_that_is_not_there(tmp_path: Path) -> None:
+def test_container_above_its_memory_limit_is_killed(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         script = "x=$(head -c 200000000 /dev/zero | tr '\\0' x); echo ${#x}"
         await n.start(*shell(script), resources=Resources(memory_bytes=32 << 20, cpu_shares=100, cpu_quota=200_000))
         ended = await n.ended()
-        assert (ended.exit_code, ended.reason) in [(137, "OOMKilled"), (2, "Error")]  # the shell may see it first
+        assert (ended.exit_code, ended.reason) in [
+            (137, "OOMKilled"),
+            (2, "Error"),
+        ]  # the shell may fail to allocate memory first
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_what_cannot_be_started(tmp_path: Path) -> None:
+def test_failed_start_raises_runtime_failure(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         with pytest.raises(RuntimeFailure, match="no/such") as failure:
@@ -213,10 +216,10 @@ def test_what_cannot_be_started(tmp_path: Path) -> None:
         with pytest.raises(RuntimeFailure, match="there is no image"):
             await n.start("x", image="none", image_ref="")
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_a_new_kubelet_takes_over(tmp_path: Path) -> None:
+def test_containers_survive_a_kubelet_restart(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         await n.start(*shell("echo one; read x; echo two; exit 4"), has_stdin=True)
@@ -235,7 +238,7 @@ def test_a_new_kubelet_takes_over(tmp_path: Path) -> None:
         await n.runtime.__aenter__()
         assert (n.report().exit_code, n.log()) == (4, ["one", "two"])
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
 def test_stats_and_new_limits(tmp_path: Path) -> None:
@@ -249,15 +252,15 @@ def test_stats_and_new_limits(tmp_path: Path) -> None:
 
         await eventually(has_cpu_rate)
         usages = {usage.name: usage for usage in await n.runtime.stats(POD)}
-        assert set(usages) == {"", "c"}, "the pod as a whole, for its network, and the container"
+        assert set(usages) == {"", "c"}, "the usage of the pod, with its network, and of the container"
         assert usages["c"].memory_bytes > 0
         assert (usages["c"].disk_bytes or 0) >= 3 << 20
         await n.runtime.update_resources(POD, "c", Resources(cpu_shares=512, cpu_quota=50_000, memory_bytes=64 << 20))
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)
 
 
-def test_ports_inside(tmp_path: Path) -> None:
+def test_connect_reaches_a_port_inside_the_pod(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         await n.start("/usr/bin/python3", "-c", ECHO)
@@ -266,4 +269,4 @@ def test_ports_inside(tmp_path: Path) -> None:
         assert await reader.readline() == b"echo\n"
         writer.close()
 
-    play(tmp_path, work)
+    run_with_node(tmp_path, work)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ class Pick(NamedTuple):
     device: Device
 
 
+@cache
 def number(text: str) -> Fraction:
     quantity = parse(text)
     return Fraction(quantity.mantissa) * Fraction(10) ** quantity.scale
@@ -108,16 +110,27 @@ def is_valid(
             shares.setdefault(name, []).append(parts)
         else:
             held.append((name, pick.claim))
-    busy = {pick.device.name for pick in picks if not getattr(pick.alternative, "adminAccess", None)}
-    busy |= set(in_use) | set(used)
-    left = dict(counters)
-    for device in devices:
-        for use in device.consumesCounters if device.name in busy else ():
-            for key, amount in use.counters.items():
-                left[key] -= number(amount.value)
-    return min(left.values(), default=Fraction(0)) >= 0 and all(
+    allocated = {*in_use, *used}
+    added = {pick.device.name for pick in picks if not getattr(pick.alternative, "adminAccess", None)} - allocated
+    return are_counters_sufficient(devices, allocated, added, counters) and all(
         are_constrained([pick for pick in picks if pick.claim == at], claim) for at, claim in enumerate(claims)
     )
+
+
+def are_counters_sufficient(
+    devices: Sequence[Device], allocated: set[str], added: set[str], counters: dict[str, Fraction]
+) -> bool:
+    """Whether the counters that the added devices consume are available. Allocated devices may have overcommitted the
+    counters, which blocks only devices that consume them.
+    """
+    left, demanded = dict(counters), set()
+    for device in devices:
+        for use in device.consumesCounters if device.name in allocated | added else ():
+            for key, amount in use.counters.items():
+                left[key] -= number(amount.value)
+                if device.name in added:
+                    demanded.add(key)
+    return all(left[key] >= 0 for key in demanded)
 
 
 def are_constrained(picks: Sequence[Pick], claim: ResourceClaim) -> bool:

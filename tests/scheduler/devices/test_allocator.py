@@ -280,6 +280,14 @@ class TestCounters:
         world.put(allocated_claim(result("there")))
         assert world.devices_of(claim(exactly("r"))) == TOO_FEW
 
+    def test_overcommitted_counters_block_only_devices_that_consume_them(self) -> None:
+        """A driver may lower a counter below what allocated devices consume."""
+        parts = [self.part("d0", "2"), self.part("d1", "2"), self.part("d2", "1"), device("d3")]
+        world = World([slice_of(parts, count=2), card("3")])
+        world.put(allocated_claim(result("d0"), result("d1")))
+        assert world.devices_of(claim(exactly("r"))) == [[("r", "d3")]]
+        assert world.devices_of(claim(exactly("r", 2))) == TOO_FEW
+
     def test_shared_device_consumes_counters_once(self) -> None:
         parts = [self.part("d0", "1", allowMultipleAllocations=True), self.part("d1", "1")]
         world = World([slice_of(parts, count=2), card("1")])

@@ -1,5 +1,5 @@
-"""What the cacher's tests share: a pod shape, stored values, a label selector, a store with cachers on it, virtual
-loop time."""
+"""Shared parts of the cacher tests: shapes, stored values, selectors, a store with a cacher, an event loop with virtual
+time."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ NODES = Shape(prefix="/registry/minions/", kind="Node", api_version="v1", plural
 
 
 def pod(name: str, namespace: str = "default", *, labels: Mapping[str, str] | None = None, **rest: Any) -> bytes:
-    """A stored pod; `node` and `phase` go where they belong, the rest is annotations."""
+    """Return a stored pod; `node` and `phase` become fields, all other keywords annotations."""
     metadata: dict[str, Any] = {"name": name, "namespace": namespace}
     if labels:
         metadata["labels"] = dict(labels)
@@ -60,18 +60,18 @@ def pod(name: str, namespace: str = "default", *, labels: Mapping[str, str] | No
 
 @dataclass(frozen=True)
 class Labels:
-    """A label selector of terms: ("app", "=", ("web",)), with =, !=, in, notin, exists, !."""
+    """A label selector of terms such as ("app", "=", ("web",)); operators are =, !=, in, notin, exists, !."""
 
     terms: tuple[tuple[str, str, tuple[str, ...]], ...]
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(_holds(labels.get(label), operator, values) for label, operator, values in self.terms)
+        return all(_matches_term(labels.get(label), operator, values) for label, operator, values in self.terms)
 
     def required(self) -> Mapping[str, str]:
         return {label: values[0] for label, op, values in self.terms if op in ("=", "in") and len(values) == 1}
 
 
-def _holds(value: str | None, operator: str, values: tuple[str, ...]) -> bool:
+def _matches_term(value: str | None, operator: str, values: tuple[str, ...]) -> bool:
     match operator:
         case "=" | "in":
             return value in values
@@ -87,7 +87,7 @@ def labelled(**pairs: str) -> Labels:
 
 
 def where(namespace: str = "", *, labels: Labels | None = None, name: str = "", **fields: str) -> ObjectSelection:
-    """`node="n1"` and `phase="Running"` are field terms; a value that begins with ! is negated."""
+    """Return a selection; `node="n1"` and `phase="Running"` are field terms, and a leading ! negates a value."""
     known = {"node": "spec.nodeName", "phase": "status.phase", "metadata_name": "metadata.name"}
     terms = tuple(FieldTerm(known[k], v.removeprefix("!"), v.startswith("!")) for k, v in fields.items())
     return ObjectSelection(namespace=namespace, name=name, labels=labels, fields=terms)
@@ -97,7 +97,7 @@ P = ParamSpec("P")
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Time passes only when nothing else is to be done, and then at once. Nothing may wait for another thread."""
+    """An event loop whose time jumps to the next timer when nothing else is ready. No task may wait for a thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
         def skip(timeout: float | None) -> Any:
             if timeout is None:
-                raise RuntimeError("everything waits for ever")
+                raise RuntimeError("all tasks wait forever")
             self._now += timeout
             return select(0)
 
@@ -128,8 +128,8 @@ def virtual(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     return run
 
 
-class World:
-    """A store and a cacher of pods on it."""
+class CachedStore:
+    """A store with a cacher of pods."""
 
     def __init__(self, backend: Backend, cacher: Cacher) -> None:
         self.backend, self.cacher = backend, cacher
@@ -161,10 +161,10 @@ async def running(
 
 
 @asynccontextmanager
-async def pods(config: CacherConfig | None = None, **rest: Any) -> AsyncIterator[World]:
+async def pods(config: CacherConfig | None = None, **rest: Any) -> AsyncIterator[CachedStore]:
     async with MemoryBackend(clock=RealClock()) as backend, running(backend, PODS, config, **rest) as cacher:
         await cacher.wait_ready()
-        yield World(backend, cacher)
+        yield CachedStore(backend, cacher)
 
 
 def names(result: ListResult) -> list[str]:
@@ -180,7 +180,7 @@ def obj(event: CacheEvent) -> dict[str, Any]:
 
 
 def ready(watcher: Watcher) -> "list[CacheEvent]":
-    """Everything that the watcher has now."""
+    """Return all events that the watcher has ready."""
     events: list[CacheEvent] = []
     while batch := watcher.pop_ready():
         events += batch

@@ -1,4 +1,4 @@
-"""The cacher against a model that only knows the log of all writes: whatever is asked, whenever, the answers agree."""
+"""The cacher beside a model that knows only the log of all writes: all results agree."""
 
 import asyncio
 import json
@@ -21,9 +21,9 @@ from sampan.storage.cacher import (
 )
 from tests.storage.cacher.cacher_store import (
     PODS,
+    CachedStore,
     Labels,
     VirtualTimeLoop,
-    World,
     labelled,
     pod,
     pods,
@@ -32,7 +32,7 @@ from tests.storage.cacher.cacher_store import (
 )
 
 Content = tuple[str, int]
-"""A note that tells writes apart, and the resource version."""
+"""A note that identifies the write, and the resource version."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Write:
 
 @dataclass
 class Model:
-    """All writes in order; answers by replaying them."""
+    """All writes in order. Results are computed by a replay."""
 
     writes: list[Write] = field(default_factory=list)
 
@@ -60,7 +60,7 @@ class Model:
         return sorted(chosen, key=lambda entry: PODS.key(entry[0], entry[1]))
 
     def events(self, after: int, selection: ObjectSelection) -> list[tuple[str, str, str, int, str]]:
-        """Type, namespace, name, version and the note that is shown."""
+        """Return the type, namespace, name, version and note of each event."""
         now: dict[tuple[str, str], dict[str, Any]] = {}
         events = []
         for write in self.writes:
@@ -102,9 +102,9 @@ class Pages:
 
 
 class Session:
-    def __init__(self, world: World) -> None:
-        self.world, self.model = world, Model()
-        self.start = world.cacher.revision
+    def __init__(self, store: CachedStore) -> None:
+        self.store, self.model = store, Model()
+        self.start = store.cacher.revision
         self.compacted = 0
         self.pages: list[Pages] = []
         self.watches: list[tuple[Watcher, ObjectSelection, int, list[Any]]] = []
@@ -113,43 +113,43 @@ class Session:
         namespace, name = place
         note = str(len(self.model.writes))
         value = pod(name, namespace, labels=labels, node=node, phase=phase, note=note)
-        revision = await self.world.backend.put(PODS.key(namespace, name), value)
+        revision = await self.store.backend.put(PODS.key(namespace, name), value)
         self.model.writes.append(Write(revision, namespace, name, json.loads(value)))
 
     async def delete(self, place: tuple[str, str]) -> None:
         try:
-            revision = await self.world.backend.delete(PODS.key(*place))
+            revision = await self.store.backend.delete(PODS.key(*place))
         except StoreConflict:
             return
         self.model.writes.append(Write(revision, *place, None))
 
-    async def elsewhere(self) -> None:
-        await self.world.backend.put("/registry/secrets/default/s", b"{}")
+    async def put_secret(self) -> None:
+        await self.store.backend.put("/registry/secrets/default/s", b"{}")
 
-    async def compact(self, back: int) -> None:
-        self.compacted = max(self.compacted, await self.world.backend.current_revision() - back)
-        await self.world.backend.compact(self.compacted)
+    async def compact(self, revisions_ago: int) -> None:
+        self.compacted = max(self.compacted, await self.store.backend.current_revision() - revisions_ago)
+        await self.store.backend.compact(self.compacted)
 
     async def list(self, selection: ObjectSelection, limit: int) -> None:
-        now = await self.world.backend.current_revision()
-        result = await self.world.list(selection, limit=limit)
+        now = await self.store.backend.current_revision()
+        result = await self.store.list(selection, limit=limit)
         assert result.revision == now
         self._check_first_page(result, selection, limit)
 
     async def list_any(self, selection: ObjectSelection) -> None:
-        result = await self.world.list(selection, "0", limit=1)
-        assert _shown(result) == self.model.state(result.revision, selection)
+        result = await self.store.list(selection, "0", limit=1)
+        assert _items(result) == self.model.state(result.revision, selection)
 
-    async def list_not_older(self, selection: ObjectSelection, back: int) -> None:
-        version = max(await self.world.backend.current_revision() - back, 1)
-        result = await self.world.list(selection, str(version), match="NotOlderThan")
+    async def list_not_older(self, selection: ObjectSelection, revisions_ago: int) -> None:
+        version = max(await self.store.backend.current_revision() - revisions_ago, 1)
+        result = await self.store.list(selection, str(version), match="NotOlderThan")
         assert result.revision >= version
-        assert _shown(result) == self.model.state(result.revision, selection)
+        assert _items(result) == self.model.state(result.revision, selection)
 
-    async def list_exact(self, selection: ObjectSelection, back: int, limit: int) -> None:
-        revision = max(await self.world.backend.current_revision() - back, self.start)
+    async def list_exact(self, selection: ObjectSelection, revisions_ago: int, limit: int) -> None:
+        revision = max(await self.store.backend.current_revision() - revisions_ago, self.start)
         try:
-            result = await self.world.list(selection, str(revision), match="Exact", limit=limit)
+            result = await self.store.list(selection, str(revision), match="Exact", limit=limit)
         except VersionExpired:
             assert revision < self.compacted
             return
@@ -157,48 +157,48 @@ class Session:
         assert result.revision == revision
         self._check_first_page(result, selection, limit)
 
-    async def next_page(self, which: int) -> None:
+    async def next_page(self, index: int) -> None:
         if not self.pages:
             return
-        pages = self.pages.pop(which % len(self.pages))
+        pages = self.pages.pop(index % len(self.pages))
         try:
-            result = await self.world.list(pages.selection, limit=pages.limit, continue_token=pages.token)
+            result = await self.store.list(pages.selection, limit=pages.limit, continue_token=pages.token)
         except VersionExpired as fault:
             assert pages.revision < self.compacted
-            result = await self.world.list(pages.selection, continue_token=fault.continue_token)
+            result = await self.store.list(pages.selection, continue_token=fault.continue_token)
             rest = self.model.state(result.revision, pages.selection)
             last = PODS.key(*pages.entries[-1][:2])
-            assert _shown(result) == [entry for entry in rest if PODS.key(*entry[:2]) > last]
+            assert _items(result) == [entry for entry in rest if PODS.key(*entry[:2]) > last]
             return
         assert result.revision == pages.revision
         self._check_page(result, pages)
 
-    async def watch(self, selection: ObjectSelection, back: int) -> None:
-        revision = max(self.world.cacher.revision - back, 0)
-        watcher = self.world.watch(selection, str(revision), send_initial_events=False if revision == 0 else None)
+    async def watch(self, selection: ObjectSelection, revisions_ago: int) -> None:
+        revision = max(self.store.cacher.revision - revisions_ago, 0)
+        watcher = self.store.watch(selection, str(revision), send_initial_events=False if revision == 0 else None)
         try:
             await watcher.__aenter__()
         except VersionExpired:
-            assert revision < self.world.cacher.stats().history_floor
+            assert revision < self.store.cacher.stats().history_floor
             return
-        self.watches.append((watcher, selection, revision or self.world.cacher.revision, []))
+        self.watches.append((watcher, selection, revision or self.store.cacher.revision, []))
 
-    async def stream(self, selection: ObjectSelection) -> None:
-        watcher = await self.world.watch(selection, allow_bookmarks=True).__aenter__()
+    async def stream_list(self, selection: ObjectSelection) -> None:
+        watcher = await self.store.watch(selection, allow_bookmarks=True).__aenter__()
         *items, mark = ready(watcher)
         assert {event.type for event in items} <= {"ADDED"}
         shown = [(event.item.namespace, event.item.name, event.revision) for event in items]
         assert shown == self.model.state(mark.revision, selection)
         self.watches.append((watcher, selection, mark.revision, []))
 
-    async def drain(self, which: int) -> None:
+    async def drain(self, index: int) -> None:
         if self.watches:
-            watcher, _, _, got = self.watches[which % len(self.watches)]
-            got += ready(watcher)
+            watcher, _, _, received = self.watches[index % len(self.watches)]
+            received += ready(watcher)
 
-    async def leave(self, which: int) -> None:
+    async def close_watch(self, index: int) -> None:
         if self.watches:
-            await self._finish(*self.watches.pop(which % len(self.watches)))
+            await self._finish(*self.watches.pop(index % len(self.watches)))
 
     async def finish(self) -> None:
         for watch in self.watches:
@@ -207,18 +207,18 @@ class Session:
             await self.next_page(0)
 
     async def _finish(
-        self, watcher: Watcher, selection: ObjectSelection, after: int, got: Sequence[CacheEvent]
+        self, watcher: Watcher, selection: ObjectSelection, after: int, received: Sequence[CacheEvent]
     ) -> None:
-        got = [*got, *ready(watcher)]
+        received = [*received, *ready(watcher)]
         await watcher.__aexit__(None, None, None)
-        assert [_shown_event(event) for event in got] == self.model.events(after, selection)
+        assert [_event_fields(event) for event in received] == self.model.events(after, selection)
 
     def _check_first_page(self, result: ListResult, selection: ObjectSelection, limit: int) -> None:
         self._check_page(result, Pages(selection, limit, result.revision, "", []))
 
     def _check_page(self, result: ListResult, pages: Pages) -> None:
         whole = self.model.state(pages.revision, pages.selection)
-        shown = _shown(result)
+        shown = _items(result)
         begin = len(pages.entries)
         pages.entries = pages.entries + shown
         if not result.continue_token:
@@ -233,13 +233,13 @@ class Session:
         self.pages.append(pages)
 
 
-def _shown(result: ListResult) -> list[tuple[str, str, int]]:
+def _items(result: ListResult) -> list[tuple[str, str, int]]:
     for item in result.items:
         assert json.loads(item.raw)["metadata"]["resourceVersion"] == str(item.revision)
     return [(item.namespace, item.name, item.revision) for item in result.items]
 
 
-def _shown_event(event: CacheEvent) -> tuple[str, str, str, int, str]:
+def _event_fields(event: CacheEvent) -> tuple[str, str, str, int, str]:
     value = json.loads(event.frame())
     metadata = value["object"]["metadata"]
     note, version = metadata["annotations"]["note"], int(metadata["resourceVersion"])
@@ -266,33 +266,33 @@ SELECTIONS = [
 places, selections = st.sampled_from(PLACES), st.sampled_from(SELECTIONS)
 labels = st.dictionaries(st.sampled_from(["app", "tier"]), st.sampled_from(["x", "y"]), max_size=2)
 nodes, phases = st.sampled_from(["", "n1", "n2"]), st.sampled_from(["", "Running"])
-backs, limits, which = st.integers(0, 12), st.integers(0, 4), st.integers(0, 5)
+revisions_ago, limits, index = st.integers(0, 12), st.integers(0, 4), st.integers(0, 5)
 STEPS: dict[str, tuple[int, tuple[st.SearchStrategy[Any], ...]]] = {
     "put": (30, (places, labels, nodes, phases)),
     "delete": (12, (places,)),
-    "elsewhere": (3, ()),
-    "compact": (1, (backs,)),
+    "put_secret": (3, ()),
+    "compact": (1, (revisions_ago,)),
     "list": (4, (selections, limits)),
     "list_any": (1, (selections,)),
-    "list_not_older": (1, (selections, backs)),
-    "list_exact": (6, (selections, backs, limits)),
-    "next_page": (10, (which,)),
-    "watch": (4, (selections, backs)),
-    "stream": (2, (selections,)),
-    "drain": (3, (which,)),
-    "leave": (3, (which,)),
+    "list_not_older": (1, (selections, revisions_ago)),
+    "list_exact": (6, (selections, revisions_ago, limits)),
+    "next_page": (10, (index,)),
+    "watch": (4, (selections, revisions_ago)),
+    "stream_list": (2, (selections,)),
+    "drain": (3, (index,)),
+    "close_watch": (3, (index,)),
 }
-"""How often each step comes, and what it takes."""
+"""The weight of each step, and the strategies of its arguments."""
 step_names = st.sampled_from([name for name, (weight, _) in STEPS.items() for _ in range(weight)])
 KEPT = [3, 8, 1000]
 
 
-@settings(max_examples=60, phases=[Phase.generate])  # a story is read faster than it is shrunk
+@settings(max_examples=60, phases=[Phase.generate])  # reading a failing run is faster than shrinking it
 @given(st.data(), st.sampled_from(KEPT), st.integers(20, 150))
-def test_the_cacher_agrees_with_the_log(data: st.DataObject, kept: int, length: int) -> None:
+def test_cacher_agrees_with_the_model_of_the_log(data: st.DataObject, kept: int, length: int) -> None:
     async def run() -> None:
-        async with pods(CacherConfig(history=HistoryLimits(events=kept))) as world:
-            session = Session(world)
+        async with pods(CacherConfig(history=HistoryLimits(events=kept))) as store:
+            session = Session(store)
             for _ in range(length):
                 name = data.draw(step_names)
                 await getattr(session, name)(*[data.draw(argument) for argument in STEPS[name][1]])

@@ -1,4 +1,4 @@
-"""Recorded conversations with a real server about lists and watches of secrets, answered by a cacher."""
+"""Lists and watches of secrets that were recorded on a real server, replayed against a cacher."""
 
 import asyncio
 import copy
@@ -40,7 +40,7 @@ OTHER_KINDS = {"the mark carries the empty parts of its kind"}
 
 
 class ErrorResponse(Exception):
-    """A refusal: the status code, and the message where one is recorded."""
+    """An error response with a status code and a message."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class ErrorResponse(Exception):
 
 
 class MiniServer:
-    """Just enough of an API server: secrets without validation."""
+    """A minimal API server: secrets without validation."""
 
     def __init__(self, backend: Backend, cacher: Cacher) -> None:
         self._backend, self._cacher = backend, cacher
@@ -162,14 +162,14 @@ def _code(fault: CacheError) -> int:
     return codes[type(fault)]
 
 
-def _shown(value: Any) -> Any:
-    """What can be compared of an answer: names, labels, types, the presence of tokens and counts."""
+def _comparable(value: Any) -> Any:
+    """Return the comparable parts of a response: names, labels, types, counts, and whether there is a token."""
     if isinstance(value, list):
-        return [(event["type"], _shown(event["object"])) for event in value]
+        return [(event["type"], _comparable(event["object"])) for event in value]
     if "items" in value:
         metadata = value["metadata"]
         rest = (bool(metadata.get("continue")), metadata.get("remainingItemCount"))
-        return (value["kind"], [_shown(item) for item in value["items"]], rest)
+        return (value["kind"], [_comparable(item) for item in value["items"]], rest)
     if "code" in value:
         return value["code"]
     metadata = value["metadata"]
@@ -178,7 +178,7 @@ def _shown(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_as_recorded(shared_dir: Path, scenario: str) -> None:
+def test_recorded_requests_get_the_recorded_responses(shared_dir: Path, scenario: str) -> None:
     golden = shared_dir / "golden"
     steps = yaml.safe_load((golden / "scenarios" / f"{scenario}.yaml").read_text())["steps"]
     recorded = {step["step"]: step for step in json.loads((golden / "recorded" / f"{scenario}.json").read_text())}
@@ -190,7 +190,7 @@ async def _replay(steps: list[dict[str, Any]], recorded: dict[int, dict[str, Any
     saved: dict[str, str] = {"ns": "golden"}
     compared = 0
     async with MemoryBackend(clock=RealClock()) as backend, running(backend, SECRETS) as cacher:
-        for number in range(10):  # the server is not new
+        for number in range(10):  # the recorded server had earlier revisions
             await backend.put(f"/registry/others/{number}", b"{}")
         server = MiniServer(backend, cacher)
         for number, step in enumerate(steps):
@@ -219,4 +219,4 @@ def _compare(expected: dict[str, Any], code: int, message: str, result: Any) -> 
         assert message == "; ".join(cause["message"] for cause in body["details"]["causes"]), name
     elif code != 200:
         assert message == body.get("message", message), name
-    assert _shown(result) == _shown(body), name
+    assert _comparable(result) == _comparable(body), name

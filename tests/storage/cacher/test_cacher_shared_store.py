@@ -1,4 +1,4 @@
-"""Several API servers on one store: what one writes, all others show, completely and in order."""
+"""Several API servers on one store: each shows all writes of the others, completely and in order."""
 
 import asyncio
 import random
@@ -20,7 +20,7 @@ Open = Callable[[], AbstractAsyncContextManager[list[Backend]]]
 
 
 @asynccontextmanager
-async def _one_twice(backend: Backend) -> AsyncIterator[list[Backend]]:
+async def _one_backend_twice(backend: Backend) -> AsyncIterator[list[Backend]]:
     async with backend:
         yield [backend, backend]
 
@@ -38,9 +38,9 @@ async def _two_connections(member: Member) -> AsyncIterator[list[Backend]]:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     match request.param:
         case "memory":
-            yield lambda: _one_twice(MemoryBackend(clock=RealClock()))
+            yield lambda: _one_backend_twice(MemoryBackend(clock=RealClock()))
         case "sqlite":
-            yield lambda: _one_twice(SqliteBackend(path=tmp_path / "state.db", clock=RealClock()))
+            yield lambda: _one_backend_twice(SqliteBackend(path=tmp_path / "state.db", clock=RealClock()))
         case "etcd":
             if find("etcd") is None:
                 pytest.skip(NO_ETCD)
@@ -48,11 +48,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
                 yield lambda: _two_connections(member)
 
 
-def test_all_show_what_one_wrote(store: Open) -> None:
-    asyncio.run(_all_show_what_one_wrote(store))
+def test_writes_of_one_server_are_read_on_another_server(store: Open) -> None:
+    asyncio.run(_check_writes_are_read(store))
 
 
-async def _all_show_what_one_wrote(store: Open) -> None:
+async def _check_writes_are_read(store: Open) -> None:
     async with store() as backends, AsyncExitStack() as stack:
         cachers = [await stack.enter_async_context(running(backend)) for backend in backends]
         for number in range(30):
@@ -65,14 +65,14 @@ async def _all_show_what_one_wrote(store: Open) -> None:
             assert (await cachers[writer].list(ListQuery(resource_version=str(revision)))).revision >= revision
 
 
-def test_watchers_miss_repeat_and_reorder_nothing(store: Open) -> None:
-    asyncio.run(_miss_nothing(store))
+def test_watchers_see_each_event_once_and_in_order(store: Open) -> None:
+    asyncio.run(_check_watchers(store))
 
 
 WRITES = 150
 
 
-async def _miss_nothing(store: Open) -> None:
+async def _check_watchers(store: Open) -> None:
     async with store() as backends, AsyncExitStack() as stack:
         cachers = [await stack.enter_async_context(running(backend)) for backend in backends]
         async with asyncio.TaskGroup() as tasks:
@@ -80,16 +80,16 @@ async def _miss_nothing(store: Open) -> None:
                 tasks.create_task(_write(backend, seed=number))
             readers = [tasks.create_task(_follow(cacher, color)) for cacher in cachers for color in ("", "red")]
             await asyncio.sleep(0)
-        stories = [reader.result() for reader in readers]
+        observations = [reader.result() for reader in readers]
         final = [dict(_state(await cacher.list(ListQuery(where("default"))))) for cacher in cachers]
         assert final[0] == final[1]
         for cacher, color, (state, revisions) in zip(
-            [cachers[0], cachers[0], cachers[1], cachers[1]], ["", "red"] * 2, stories, strict=True
+            [cachers[0], cachers[0], cachers[1], cachers[1]], ["", "red"] * 2, observations, strict=True
         ):
             labels = labelled(color=color) if color else None
             assert state == dict(_state(await cacher.list(ListQuery(where("default", labels=labels)))))
             assert revisions == sorted(set(revisions))
-        assert stories[0][0] == stories[2][0] == final[0]
+        assert observations[0][0] == observations[2][0] == final[0]
 
 
 def _state(result: ListResult) -> list[tuple[str, int]]:
@@ -97,7 +97,7 @@ def _state(result: ListResult) -> list[tuple[str, int]]:
 
 
 async def _write(backend: Backend, seed: int) -> None:
-    """Changes that end with an object `end-N` for everyone to see."""
+    """Make random changes, and then create an object `end-N`, which all readers wait for."""
     chance = random.Random(seed)
     for _ in range(WRITES):
         name = chance.choice("abcdefgh")
@@ -113,7 +113,7 @@ async def _write(backend: Backend, seed: int) -> None:
 
 
 async def _follow(cacher: Cacher, color: str) -> tuple[dict[str, int], list[int]]:
-    """The state that a client builds from its list and events, and the revisions of the events."""
+    """Return the state that a client builds from its list and events, and the revisions of the events."""
     selection = where("default", labels=labelled(color=color) if color else None)
     first = await cacher.list(ListQuery(selection))
     state, revisions, ends = dict(_state(first)), list[int](), 0
@@ -132,12 +132,12 @@ async def _follow(cacher: Cacher, color: str) -> tuple[dict[str, int], list[int]
     return state, revisions
 
 
-def test_pages_and_old_versions_over_several_servers(store: Open) -> None:
-    """A list begun at one server goes on at another, which has its own history, or none that reaches back."""
-    asyncio.run(_pages(store))
+def test_list_can_continue_on_another_server(store: Open) -> None:
+    """The other server has its own history, or none for the revision of the list."""
+    asyncio.run(_check_continued_list(store))
 
 
-async def _pages(store: Open) -> None:
+async def _check_continued_list(store: Open) -> None:
     async with store() as backends, AsyncExitStack() as stack:
         first = await stack.enter_async_context(running(backends[0]))
         for name in "abcdefg":

@@ -36,14 +36,14 @@ def test_changes_after_a_revision() -> None:
         kept.after(4)
 
 
-def test_at_most_so_many() -> None:
+def test_number_of_changes_is_limited() -> None:
     kept = history(events=3)
     for revision in range(6, 12):
         kept.append(revision, KEY, None, item(revision))
     assert (kept.floor, len(kept), revisions(kept, 8)) == (8, 3, [9, 10, 11])
 
 
-def test_at_most_so_many_bytes_of_old_objects() -> None:
+def test_bytes_of_old_objects_are_limited() -> None:
     kept = history(bytes=3000)
     for revision in range(6, 12):
         kept.append(revision, KEY, item(revision - 1, 1000), item(revision, 1_000_000))
@@ -51,13 +51,13 @@ def test_at_most_so_many_bytes_of_old_objects() -> None:
     assert kept.bytes <= 3000
 
 
-def test_an_object_too_large_for_the_limit_is_forgotten_at_once() -> None:
+def test_change_larger_than_the_limit_is_not_kept() -> None:
     kept = history(bytes=3000)
     kept.append(6, KEY, item(5, 5000), item(6))
     assert (len(kept), kept.floor, kept.bytes) == (0, 6, 0)
 
 
-def test_not_longer_than_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_expire_by_age(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = history(age_s=60.0)
     for revision in range(6, 10):
         kept.append(revision, KEY, None, item(revision))
@@ -66,7 +66,7 @@ def test_not_longer_than_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (kept.floor, revisions(kept, 7)) == (7, [8, 9])
 
 
-def test_memory_of_what_is_gone_is_given_back() -> None:
+def test_memory_of_dropped_changes_is_freed() -> None:
     kept = history(events=100)
     for revision in range(6, 6 + 10_000):
         kept.append(revision, KEY, None, item(revision))
@@ -86,29 +86,31 @@ def shared(limit: int, **limits: float) -> tuple[HistoryBudget, list[EventHistor
     return budget, kept
 
 
-def test_the_oldest_change_of_all_resources_goes_first() -> None:
+def test_budget_drops_the_oldest_change_of_all_resources_first() -> None:
     budget, (pods, leases, events) = shared(20_000)
     for revision in range(6, 10):
         pods.append(revision, KEY, item(revision - 1, 1000), item(revision))
     for revision in range(10, 100):
         leases.append(revision, KEY, item(revision - 1, 1000), item(revision))
         assert budget.bytes == pods.bytes + leases.bytes <= 20_000
-    assert (len(pods), pods.floor) == (0, 9), "those of pods were the oldest"
+    assert (len(pods), pods.floor) == (0, 9), "the changes of pods were the oldest"
     assert revisions(leases, leases.floor) == list(range(leases.floor + 1, 100))
-    assert (len(events), events.floor) == (0, 5), "nothing of this resource was ever lost, so that nothing is too old"
+    assert (len(events), events.floor) == (0, 5), (
+        "no change of this resource was dropped, so that no revision is too old"
+    )
 
 
-def test_many_resources_share_one_bound() -> None:
+def test_resources_share_one_history_budget() -> None:
     budget, kept = shared(100_000)
     for revision in range(6, 3000):
         kept[revision % 3].append(revision, KEY, item(revision - 1, revision % 700), item(revision))
         assert budget.bytes <= 100_000
     assert budget.bytes == sum(history.bytes for history in kept)
     oldest = [history.floor for history in kept]
-    assert max(oldest) - min(oldest) <= 3, "all reach back equally far"
+    assert max(oldest) - min(oldest) <= 3, "all histories reach back equally far"
 
 
-def test_a_history_that_drops_changes_by_itself_confuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_budget_stays_consistent_when_a_history_drops_changes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     budget, (pods, leases, events) = shared(50_000, events=20, age_s=60)
     for revision in range(6, 200):
         pods.append(revision, KEY, item(revision - 1, 1000), item(revision))
@@ -121,10 +123,10 @@ def test_a_history_that_drops_changes_by_itself_confuses_nothing(monkeypatch: py
     monkeypatch.setattr(Time, "now", Time.now + 61)
     for history in (pods, leases, events):
         history.trim()
-    assert (budget.bytes, len(budget._order)) == (0, 0), "nothing grows while changes come and go by age"
+    assert (budget.bytes, len(budget._order)) == (0, 0), "the budget does not grow while changes expire"
 
 
-def test_what_only_the_history_holds_is_not_kept_decoded() -> None:
+def test_replaced_item_does_not_keep_its_decoded_object() -> None:
     old = item(6)
     assert old.object(lambda raw: [raw]) is old.object(lambda raw: [raw])
     old.replace()

@@ -12,7 +12,7 @@ from tests.storage.cacher.cacher_store import PODS
 HEAD = b'{"kind":"Pod","apiVersion":"v1",'
 
 
-def whole(value: bytes, revision: int = 7, **kwargs: bool) -> bytes:
+def spliced(value: bytes, revision: int = 7, **kwargs: bool) -> bytes:
     return b"".join(splice(value, revision, HEAD, **kwargs))
 
 
@@ -22,12 +22,12 @@ def whole(value: bytes, revision: int = 7, **kwargs: bool) -> bytes:
         pytest.param(
             b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{}}',
             b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"a"},"spec":{}}',
-            id="as it is stored",
+            id="canonical",
         ),
         pytest.param(
             b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}\n',
             b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"a"}}',
-            id="with the line end that the real server stores",
+            id="trailing newline, as Kubernetes stores it",
         ),
         pytest.param(
             b'{"kind":"Pod","apiVersion":"v1","metadata":{}}',
@@ -37,12 +37,12 @@ def whole(value: bytes, revision: int = 7, **kwargs: bool) -> bytes:
         pytest.param(
             b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"x":1e400}',
             b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"a"},"x":1e400}',
-            id="another order, and a number that no float holds",
+            id="other order, and a number beyond float",
         ),
         pytest.param(
             b'{\n "spec": {"metadata": {}},\n "metadata": {"name": "a"},\n "kind": "Pod", "apiVersion": "v1"}',
             b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"a"},"spec":{"metadata":{}}}',
-            id="spaces, and another metadata first",
+            id="white space, and a nested metadata first",
         ),
         pytest.param(
             b'{"kind":"Pod","apiVersion":"v1"}',
@@ -56,29 +56,29 @@ def whole(value: bytes, revision: int = 7, **kwargs: bool) -> bytes:
         ),
     ],
 )
-def test_the_version_goes_to_the_start_of_the_metadata(value: bytes, expected: bytes) -> None:
-    assert whole(value) == expected
+def test_resource_version_is_inserted_at_the_start_of_the_metadata(value: bytes, expected: bytes) -> None:
+    assert spliced(value) == expected
 
 
-def test_a_version_that_is_there_already_is_replaced() -> None:
+def test_stored_resource_version_is_replaced() -> None:
     value = b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"3"},"spec":{}}'
-    assert whole(value, is_clean=False) == (
+    assert spliced(value, is_clean=False) == (
         b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"a"},"spec":{}}'
     )
 
 
-def test_all_usual_objects_share_one_head() -> None:
+def test_items_share_one_head_object() -> None:
     for value in (HEAD + b'"metadata":{}}', b'{"metadata":{},"apiVersion":"v1","kind":"Pod"}'):
         assert splice(value, 1, HEAD)[0] is HEAD
 
 
 @pytest.mark.parametrize("value", [b"", b"null", b"[]", b'{"metadata":[]}', b'{"kind":"Pod"', b"\xff\xfe"])
-def test_what_is_no_object_is_refused(value: bytes) -> None:
+def test_invalid_values_are_rejected(value: bytes) -> None:
     with pytest.raises((msgspec.MsgspecError, UnicodeDecodeError)):
         splice(value, 1, HEAD)
 
 
-@pytest.mark.parametrize("end", [b"x", b"\n"], ids=["any byte", "the line end of stored JSON"])
+@pytest.mark.parametrize("end", [b"x", b"\n"], ids=["any byte", "newline"])
 def test_an_encrypted_value_is_reported_with_its_key(end: bytes) -> None:
     """The last byte of a ciphertext is random, and may look like the end of JSON."""
     maker = ItemMaker(shape=PODS, decode_value=lambda value: value)
@@ -91,7 +91,9 @@ metadata = st.dictionaries(texts.filter(lambda key: key != "resourceVersion"), t
 
 
 @given(metadata, st.dictionaries(texts, st.integers(), max_size=3), st.integers(1, 2**63), st.integers(1, 2**63))
-def test_only_the_version_differs(meta: dict[str, str], spec: dict[str, int], revision: int, later: int) -> None:
+def test_splice_changes_only_the_resource_version(
+    meta: dict[str, str], spec: dict[str, int], revision: int, later: int
+) -> None:
     value = {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": spec}
     head, body = splice(msgspec.json.encode(value), revision, HEAD)
     expected = {**value, "metadata": {**meta, "resourceVersion": str(revision)}}

@@ -17,30 +17,30 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @settings(max_examples=150)
 @given(st.lists(st.tuples(places, st.booleans()), max_size=60), places)
-def test_the_same_as_a_sorted_set(steps: list[tuple[tuple[str, str], bool]], start: tuple[str, str]) -> None:
-    space, model = KeySpace(PODS), dict[str, str]()
+def test_key_space_behaves_like_a_sorted_set(steps: list[tuple[tuple[str, str], bool]], start: tuple[str, str]) -> None:
+    key_space, model = KeySpace(PODS), dict[str, str]()
     for (namespace, name), is_added in steps:
         key = PODS.key(namespace, name)
         if is_added and key not in model:
-            space.add(namespace, key)
+            key_space.add(namespace, key)
             model[key] = namespace
         elif not is_added and key in model:
-            space.remove(namespace, key)
+            key_space.remove(namespace, key)
             del model[key]
     for first in ("", PODS.key(*start), PODS.key(*start) + "\0"):
         for namespace in ("", start[0]):
             expected = sorted(k for k, ns in model.items() if k >= first and namespace in ("", ns))
-            assert [key for block in space.blocks(namespace, first) for key in block] == expected
-            assert space.count(namespace, first) == len(expected)
-    assert space.last() == max(model, default="")
-    assert space.last(start[0]) == max((k for k, ns in model.items() if ns == start[0]), default="")
+            assert [key for block in key_space.blocks(namespace, first) for key in block] == expected
+            assert key_space.count(namespace, first) == len(expected)
+    assert key_space.last() == max(model, default="")
+    assert key_space.last(start[0]) == max((k for k, ns in model.items() if ns == start[0]), default="")
 
 
-def test_without_namespaces() -> None:
-    space = KeySpace(NODES)
+def test_keys_of_a_cluster_scoped_resource() -> None:
+    key_space = KeySpace(NODES)
     for name in "cab":
-        space.add("", NODES.key("", name))
-    assert [key for block in space.blocks() for key in block] == [NODES.prefix + name for name in "abc"]
-    assert space.count("", NODES.key("", "b")) == 2
-    space.remove("", NODES.key("", "c"))
-    assert space.last() == NODES.key("", "b")
+        key_space.add("", NODES.key("", name))
+    assert [key for block in key_space.blocks() for key in block] == [NODES.prefix + name for name in "abc"]
+    assert key_space.count("", NODES.key("", "b")) == 2
+    key_space.remove("", NODES.key("", "c"))
+    assert key_space.last() == NODES.key("", "b")

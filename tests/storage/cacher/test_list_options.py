@@ -23,12 +23,12 @@ INVALID = 'resourceVersion: Invalid value: "{0}": strconv.ParseUint: parsing "{0
 
 
 @pytest.mark.parametrize(("text", "number"), [("", 0), ("0", 0), ("17", 17), ("007", 7), (str(2**64 - 1), 2**64 - 1)])
-def test_numbers(text: str, number: int) -> None:
+def test_parse_version(text: str, number: int) -> None:
     assert parse_version(text) == number
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "reason"),
     [
         ("abc", "invalid syntax"),
         ("-1", "invalid syntax"),
@@ -40,13 +40,13 @@ def test_numbers(text: str, number: int) -> None:
         ("9" * 5000, "value out of range"),
     ],
 )
-def test_what_is_not_a_number(text: str, why: str) -> None:
-    with pytest.raises(InvalidVersion) as fault:
+def test_invalid_resource_versions_are_rejected(text: str, reason: str) -> None:
+    with pytest.raises(InvalidVersion) as error:
         parse_version(text)
-    assert str(fault.value) == INVALID.format(text, why)
-    with pytest.raises(InvalidVersion) as fault:
+    assert str(error.value) == INVALID.format(text, reason)
+    with pytest.raises(InvalidVersion) as error:
         wanted_of_list(text, "", 0)
-    assert str(fault.value) == "invalid resource version: " + INVALID.format(text, why)
+    assert str(error.value) == "invalid resource version: " + INVALID.format(text, reason)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_is_not_a_number(text: str, why: str) -> None:
         ("7", "Exact", 0, ReadVersion(VersionRule.EXACT, 7)),
     ],
 )
-def test_what_a_list_wants(version: str, match: str, limit: int, expected: ReadVersion) -> None:
+def test_version_rule_of_a_list(version: str, match: str, limit: int, expected: ReadVersion) -> None:
     assert wanted_of_list(version, match, limit) == expected
 
 
@@ -76,7 +76,7 @@ def test_what_a_list_wants(version: str, match: str, limit: int, expected: ReadV
         ("7", ReadVersion(VersionRule.NOT_OLDER, 7)),
     ],
 )
-def test_what_a_get_wants(version: str, expected: ReadVersion) -> None:
+def test_version_rule_of_a_get(version: str, expected: ReadVersion) -> None:
     assert wanted_of_get(version) == expected
 
 
@@ -93,17 +93,17 @@ def _options(request: str) -> Options:
 
 
 @pytest.mark.parametrize("recording", ["lists-versions", "lists-paging", "watch-bad", "watch-stream-list"])
-def test_errors_are_those_that_were_recorded(shared_dir: Path, recording: str) -> None:
+def test_validation_errors_equal_recorded_errors(shared_dir: Path, recording: str) -> None:
     steps: list[dict[str, Any]] = json.loads((shared_dir / "golden" / "recorded" / f"{recording}.json").read_text())
-    refused = 0
+    rejected = 0
     for step in steps:
         errors = validate_options(defaulted(_options(step["request"])))
         details = step["body"].get("details", {}) if isinstance(step["body"], dict) else {}
         recorded = details.get("causes", []) if step["status"] == 422 else []
         expected = [(cause["field"], cause["reason"], cause["message"]) for cause in recorded]
-        assert [(fault.field, fault.type, fault.body) for fault in errors] == expected, step["name"]
-        refused += bool(errors)
-    assert refused or recording == "watch-stream-list"
+        assert [(error.field, error.type, error.body) for error in errors] == expected, step["name"]
+        rejected += bool(errors)
+    assert rejected or recording == "watch-stream-list"
 
 
 SCOPE = "/registry/pods/default/"
@@ -113,18 +113,18 @@ def encode_token(**fields: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(fields).encode()).rstrip(b"=").decode()
 
 
-def test_a_continue_token_is_that_of_the_real_server() -> None:
+def test_continue_token_has_the_kubernetes_format() -> None:
     token = encode_continue(SCOPE + "b", SCOPE, 12)
     assert json.loads(base64.urlsafe_b64decode(token + "==")) == {"v": "meta.k8s.io/v1", "rv": 12, "start": "b\0"}
     assert decode_continue(token, SCOPE) == (SCOPE + "b\0", 12)
 
 
-def test_over_all_namespaces_a_continue_token_has_the_namespace() -> None:
+def test_continue_token_over_all_namespaces_contains_the_namespace() -> None:
     token = encode_continue(SCOPE + "b", "/registry/pods/", 12)
     assert decode_continue(token, "/registry/pods/") == (SCOPE + "b\0", 12)
 
 
-def test_a_list_goes_on_at_the_present_with_a_negative_version() -> None:
+def test_continue_token_for_the_current_revision_has_version_minus_one() -> None:
     token = encode_continue_start(SCOPE + "b\0", SCOPE, PRESENT)
     assert decode_continue(token, SCOPE) == (SCOPE + "b\0", -1)
 
@@ -133,7 +133,7 @@ V1 = "meta.k8s.io/v1"
 
 
 @pytest.mark.parametrize(
-    ("bad", "why"),
+    ("token", "reason"),
     [
         ("garbage", ": invalid character '\\u0081' looking for beginning of value"),
         (
@@ -153,15 +153,15 @@ V1 = "meta.k8s.io/v1"
         ("Z2FyYmFnZQ", ": invalid character 'g' looking for beginning of value"),
     ],
 )
-def test_errors_of_continue_tokens_are_those_of_the_real_server(bad: str, why: str) -> None:
-    with pytest.raises(InvalidContinue) as fault:
-        decode_continue(bad, SCOPE)
-    assert str(fault.value) == "invalid continue token: continue key is not valid" + why
+def test_invalid_continue_tokens_get_the_kubernetes_errors(token: str, reason: str) -> None:
+    with pytest.raises(InvalidContinue) as error:
+        decode_continue(token, SCOPE)
+    assert str(error.value) == "invalid continue token: continue key is not valid" + reason
 
 
 @pytest.mark.parametrize(
-    "bad", [encode_token(v=V1, rv="5", start="a"), encode_token(v=V1, rv=5, start=["a"]), "W10", "MTI"]
+    "token", [encode_token(v=V1, rv="5", start="a"), encode_token(v=V1, rv=5, start=["a"]), "W10", "MTI"]
 )
-def test_continue_tokens_of_other_types_are_refused(bad: str) -> None:
+def test_continue_tokens_with_wrong_types_are_rejected(token: str) -> None:
     with pytest.raises(InvalidContinue, match=r"^invalid continue token: continue key is not valid: "):
-        decode_continue(bad, SCOPE)
+        decode_continue(token, SCOPE)

@@ -30,7 +30,7 @@ SHAPE = Shape(
         ({"count": {"odd": 1}, "source": "text", "involvedObject": []}, ("", "nobody", "0", "false", "")),
     ],
 )
-def test_fields(value: dict[str, object], fields: tuple[str, ...]) -> None:
+def test_extracted_fields(value: dict[str, object], fields: tuple[str, ...]) -> None:
     assert Extract(SHAPE)(msgspec.json.encode(value)) == ({}, fields, False)
 
 
@@ -44,7 +44,7 @@ def test_fields(value: dict[str, object], fields: tuple[str, ...]) -> None:
         ({"labels": {"é\n": "ü"}}, {"é\n": "ü"}),
     ],
 )
-def test_labels(metadata: dict[str, object], labels: dict[str, str]) -> None:
+def test_extracted_labels(metadata: dict[str, object], labels: dict[str, str]) -> None:
     extract = Extract(SHAPE)
     assert extract(msgspec.json.encode({"metadata": metadata}))[0] == labels
     assert extract(msgspec.json.encode({"metadata": metadata, "count": {}}))[0] == labels
@@ -56,18 +56,18 @@ def test_equal_labels_are_shared() -> None:
     assert extract(value)[0] is extract(value)[0]
 
 
-def test_a_version_inside_is_noticed() -> None:
+def test_stored_resource_version_is_detected() -> None:
     assert Extract(SHAPE)(b'{"metadata":{"resourceVersion":"3"}}')[2]
     assert Extract(SHAPE)(b'{"metadata":{"resourceVersion":"3"},"count":[]}')[2]
 
 
 @pytest.mark.parametrize("value", [b"[]", b"1", b"{", b"", b'{"metadata":{"labels":{"a":1}}}'])
-def test_what_is_no_object_is_refused(value: bytes) -> None:
+def test_invalid_values_are_rejected(value: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         Extract(SHAPE)(value)
 
 
-def test_a_path_may_not_go_through_another() -> None:
+def test_field_path_through_another_field_is_rejected() -> None:
     shape = Shape(
         prefix="/",
         kind="X",

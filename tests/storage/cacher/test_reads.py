@@ -27,69 +27,69 @@ from tests.storage.cacher.cacher_store import NODES, PODS, Labels, labelled, nam
 
 
 @virtual
-async def test_a_write_is_seen_at_once() -> None:
-    async with pods() as world:
-        revision = await world.put("a")
-        item = await world.cacher.get("default", "a")
+async def test_get_sees_preceding_writes() -> None:
+    async with pods() as store:
+        revision = await store.put("a")
+        item = await store.cacher.get("default", "a")
         assert item is not None
         assert (item.name, item.namespace, item.revision) == ("a", "default", revision)
         assert json.loads(item.raw)["metadata"]["resourceVersion"] == str(revision)
-        await world.delete("a")
-        assert await world.cacher.get("default", "a") is None
+        await store.delete("a")
+        assert await store.cacher.get("default", "a") is None
 
 
 @virtual
-async def test_a_consistent_read_is_at_the_store_s_revision() -> None:
-    async with pods() as world:
-        await world.put("a")
-        other = await world.backend.put("/registry/secrets/default/s", b"{}")
-        assert (await world.list(version="0")).revision < other
-        assert (await world.list()).revision == other
+async def test_consistent_list_has_the_revision_of_the_store() -> None:
+    async with pods() as store:
+        await store.put("a")
+        other = await store.backend.put("/registry/secrets/default/s", b"{}")
+        assert (await store.list(version="0")).revision < other
+        assert (await store.list()).revision == other
 
 
 @virtual
-async def test_a_get_waits_for_its_version() -> None:
-    async with pods() as world:
-        revision = await world.put("a")
-        assert await world.cacher.get("default", "a", str(revision)) is not None
-        assert await world.cacher.get("default", "a", "0") is not None
+async def test_get_waits_for_its_resource_version() -> None:
+    async with pods() as store:
+        revision = await store.put("a")
+        assert await store.cacher.get("default", "a", str(revision)) is not None
+        assert await store.cacher.get("default", "a", "0") is not None
         async with asyncio.TaskGroup() as tasks:
-            later = tasks.create_task(world.cacher.get("default", "b", str(revision + 1)))
+            later = tasks.create_task(store.cacher.get("default", "b", str(revision + 1)))
             await asyncio.sleep(1)
-            await world.put("b")
+            await store.put("b")
         assert later.result() is not None
 
 
 @virtual
 @pytest.mark.parametrize("match", ["", "NotOlderThan", "Exact"])
-async def test_a_version_of_the_future_is_waited_for_and_then_refused(match: str) -> None:
-    async with pods() as world:
-        revision = await world.put("a")
+async def test_future_resource_version_is_rejected_after_the_timeout(match: str) -> None:
+    async with pods() as store:
+        revision = await store.put("a")
         started = asyncio.get_running_loop().time()
-        with pytest.raises(TooLargeVersion) as fault:
-            await world.list(version="999999999999", match=match)
-        assert str(fault.value) == f"Too large resource version: 999999999999, current: {revision}"
-        assert (fault.value.cause, fault.value.retry_after_s) == ("Too large resource version", 1)
+        with pytest.raises(TooLargeVersion) as error:
+            await store.list(version="999999999999", match=match)
+        assert str(error.value) == f"Too large resource version: 999999999999, current: {revision}"
+        assert (error.value.cause, error.value.retry_after_s) == ("Too large resource version", 1)
         assert 3.0 <= asyncio.get_running_loop().time() - started < 3.2
         with pytest.raises(TooLargeVersion):
-            await world.cacher.get("default", "a", "999999999999")
+            await store.cacher.get("default", "a", "999999999999")
 
 
 @virtual
-async def test_what_is_no_version_is_refused() -> None:
-    async with pods() as world:
+async def test_invalid_resource_version_is_rejected() -> None:
+    async with pods() as store:
         with pytest.raises(InvalidVersion, match=r'^resourceVersion: Invalid value: "abc"'):
-            await world.cacher.get("default", "a", "abc")
+            await store.cacher.get("default", "a", "abc")
         with pytest.raises(InvalidVersion, match=r'^invalid resource version: resourceVersion: Invalid value: "abc"'):
-            await world.list(version="abc")
+            await store.list(version="abc")
 
 
 @virtual
 async def test_lists_are_in_the_order_of_keys() -> None:
-    async with pods() as world:
+    async with pods() as store:
         for namespace, name in (("b", "x"), ("a", "z"), ("a-b", "y"), ("a", "b"), ("a", "a.b")):
-            await world.put(name, namespace)
-        items = (await world.list()).items
+            await store.put(name, namespace)
+        items = (await store.list()).items
         assert [(item.namespace, item.name) for item in items] == [
             ("a-b", "y"),
             ("a", "a.b"),
@@ -97,8 +97,8 @@ async def test_lists_are_in_the_order_of_keys() -> None:
             ("a", "z"),
             ("b", "x"),
         ]
-        assert names(await world.list(where("a"))) == ["a.b", "b", "z"]
-        assert names(await world.list(where("none"))) == []
+        assert names(await store.list(where("a"))) == ["a.b", "b", "z"]
+        assert names(await store.list(where("none"))) == []
 
 
 @virtual
@@ -132,56 +132,56 @@ async def test_lists_are_in_the_order_of_keys() -> None:
         (ObjectSelection(fields=(FieldTerm("metadata.name", ""),)), []),
     ],
 )
-async def test_selection(selection: ObjectSelection, expected: list[str]) -> None:
-    async with pods() as world:
-        await world.put("a", labels={"app": "web"}, node="n1", phase="Running")
-        await world.put("b", labels={"app": "web", "tier": "x"}, node="n2")
-        await world.put("c", labels={"app": "db"}, node="n1")
-        await world.put("d")
-        old = (await world.list(selection)).revision
-        assert names(await world.list(selection)) == expected
-        await world.delete("a")
-        await world.put("bb", labels={"app": "web"}, node="n1", phase="Running")
-        assert names(await world.list(selection, str(old), match="Exact")) == expected
+async def test_list_with_selectors(selection: ObjectSelection, expected: list[str]) -> None:
+    async with pods() as store:
+        await store.put("a", labels={"app": "web"}, node="n1", phase="Running")
+        await store.put("b", labels={"app": "web", "tier": "x"}, node="n2")
+        await store.put("c", labels={"app": "db"}, node="n1")
+        await store.put("d")
+        old = (await store.list(selection)).revision
+        assert names(await store.list(selection)) == expected
+        await store.delete("a")
+        await store.put("bb", labels={"app": "web"}, node="n1", phase="Running")
+        assert names(await store.list(selection, str(old), match="Exact")) == expected
 
 
 @virtual
-async def test_an_unknown_field_is_refused() -> None:
-    async with pods() as world:
+async def test_unknown_field_selector_is_rejected() -> None:
+    async with pods() as store:
         with pytest.raises(UnsupportedField, match=r"^field label not supported: spec\.x$"):
-            await world.list(ObjectSelection(fields=(FieldTerm("spec.x", "1"),)))
+            await store.list(ObjectSelection(fields=(FieldTerm("spec.x", "1"),)))
 
 
 @virtual
 async def test_indexes_follow_changes() -> None:
-    async with pods() as world:
+    async with pods() as store:
         for i in range(200):
-            await world.put(f"p{i:03}", labels={"app": f"a{i % 10}"}, node=f"n{i % 20}")
+            await store.put(f"p{i:03}", labels={"app": f"a{i % 10}"}, node=f"n{i % 20}")
         app = where(labels=labelled(app="a3"))
-        assert len((await world.list(app)).items) == 20
-        await world.put("p003", labels={"app": "a4"}, node="n4")
-        await world.put("p013")
-        await world.delete("p023")
-        await world.put("p999", labels={"app": "a3"}, node="n3")
-        assert len((await world.list(app)).items) == 18
-        assert len((await world.list(where(labels=labelled(app="a4")))).items) == 21
-        assert names(await world.list(where(node="n3"))) == [*(f"p{i:03}" for i in range(43, 200, 20)), "p999"]
-        for i in range(30):  # more labels than indexes are kept for
-            await world.list(where(labels=labelled(**{f"l{i}": "x"})))
-        assert len((await world.list(app)).items) == 18
+        assert len((await store.list(app)).items) == 20
+        await store.put("p003", labels={"app": "a4"}, node="n4")
+        await store.put("p013")
+        await store.delete("p023")
+        await store.put("p999", labels={"app": "a3"}, node="n3")
+        assert len((await store.list(app)).items) == 18
+        assert len((await store.list(where(labels=labelled(app="a4")))).items) == 21
+        assert names(await store.list(where(node="n3"))) == [*(f"p{i:03}" for i in range(43, 200, 20)), "p999"]
+        for i in range(30):  # more labels than there are indexes
+            await store.list(where(labels=labelled(**{f"l{i}": "x"})))
+        assert len((await store.list(app)).items) == 18
 
 
 class Paged:
-    """Takes a list page by page, doing something in between."""
+    """Reads a list page by page, so that a test can make changes between pages."""
 
-    def __init__(self, world: Any, **query: Any) -> None:
-        self.world, self.query = world, query
+    def __init__(self, store: Any, **query: Any) -> None:
+        self.store, self.query = store, query
         self.pages: list[list[str]] = []
         self.remaining: list[int | None] = []
         self.versions: set[int] = set()
 
     async def next(self, token: str = "") -> str:
-        result = await self.world.list(continue_token=token, **self.query)
+        result = await self.store.list(continue_token=token, **self.query)
         self.pages.append(names(result))
         self.remaining.append(result.remaining)
         self.versions.add(result.revision)
@@ -189,37 +189,37 @@ class Paged:
 
 
 @virtual
-async def test_pages() -> None:
-    async with pods() as world:
+async def test_list_in_pages() -> None:
+    async with pods() as store:
         for name in "abcde":
-            await world.put(name)
-            await world.put(name, "zzz")
-        paged = Paged(world, selection=where("default"), limit=2)
+            await store.put(name)
+            await store.put(name, "zzz")
+        paged = Paged(store, selection=where("default"), limit=2)
         token = await paged.next(await paged.next(await paged.next()))
         assert paged.pages == [["a", "b"], ["c", "d"], ["e"]]
         assert paged.remaining == [3, 1, None]
         assert (token, len(paged.versions)) == ("", 1)
-        whole = await world.list(where("default"), limit=5)
+        whole = await store.list(where("default"), limit=5)
         assert (whole.continue_token, whole.remaining) == ("", None)
 
 
 @virtual
-@pytest.mark.parametrize("kept", [10_000, 1], ids=["by history", "by the store"])
-async def test_pages_show_the_state_of_the_first(kept: int) -> None:
+@pytest.mark.parametrize("kept", [10_000, 1], ids=["from history", "from the store"])
+async def test_pages_show_the_state_at_the_first_page(kept: int) -> None:
     config = CacherConfig(history=HistoryLimits(events=kept))
-    async with pods(config) as world:
+    async with pods(config) as store:
         for name in "abcdefgh":
-            await world.put(name, "ns", labels={"v": "1"})
-        paged = Paged(world, selection=where("ns"), limit=3)
+            await store.put(name, "ns", labels={"v": "1"})
+        paged = Paged(store, selection=where("ns"), limit=3)
         token = await paged.next()
-        await world.put("cc", "ns")
-        await world.delete("d", "ns")
-        await world.delete("h", "ns")
-        await world.put("a", "ns", labels={"v": "2"})
-        await world.put("f", "ns", labels={"v": "2"})
-        await world.put("x", "aaa")
+        await store.put("cc", "ns")
+        await store.delete("d", "ns")
+        await store.delete("h", "ns")
+        await store.put("a", "ns", labels={"v": "2"})
+        await store.put("f", "ns", labels={"v": "2"})
+        await store.put("x", "aaa")
         token = await paged.next(token)
-        await world.delete("g", "ns")
+        await store.delete("g", "ns")
         token = await paged.next(token)
         assert paged.pages == [["a", "b", "c"], ["d", "e", "f"], ["g", "h"]]
         assert paged.remaining == [5, 2, None]
@@ -227,83 +227,83 @@ async def test_pages_show_the_state_of_the_first(kept: int) -> None:
 
 
 @virtual
-async def test_pages_with_a_selector_do_not_count_the_rest() -> None:
-    async with pods() as world:
+async def test_pages_with_a_selector_have_no_remaining_item_count() -> None:
+    async with pods() as store:
         for name in "abcdef":
-            await world.put(name, labels={"odd": "yes"} if name in "ace" else None)
-        paged = Paged(world, selection=where("default", labels=labelled(odd="yes")), limit=1)
+            await store.put(name, labels={"odd": "yes"} if name in "ace" else None)
+        paged = Paged(store, selection=where("default", labels=labelled(odd="yes")), limit=1)
         token = await paged.next(await paged.next(await paged.next()))
         assert paged.pages == [["a"], ["c"], ["e"]]
         assert paged.remaining == [None, None, None]
-        # "f" does not match, but as in the real server only the next page finds that out.
+        # "f" does not match, but as in Kubernetes only the next page shows that.
         assert token
         assert not await paged.next(token)
         assert paged.pages[-1] == []
 
 
 @virtual
-async def test_version_zero_ignores_the_limit() -> None:
-    async with pods() as world:
+async def test_resource_version_zero_ignores_the_limit() -> None:
+    async with pods() as store:
         for name in "abcde":
-            await world.put(name)
-        result = await world.list(version="0", limit=2)
+            await store.put(name)
+        result = await store.list(version="0", limit=2)
         assert (names(result), result.continue_token, result.remaining) == (list("abcde"), "", None)
-        token = (await world.list(limit=2)).continue_token
-        await world.delete("d")
-        assert names(await world.list(version="0", limit=2, continue_token=token)) == ["c", "d", "e"]
+        token = (await store.list(limit=2)).continue_token
+        await store.delete("d")
+        assert names(await store.list(version="0", limit=2, continue_token=token)) == ["c", "d", "e"]
 
 
 @virtual
-async def test_a_version_with_a_limit_means_exactly() -> None:
-    async with pods() as world:
-        revision = await world.put("a")
-        await world.put("b")
-        assert names(await world.list(version=str(revision), limit=5)) == ["a"]
-        assert names(await world.list(version=str(revision), limit=-1)) == ["a", "b"]
-        assert names(await world.list(version=str(revision), limit=5, match="NotOlderThan")) == ["a", "b"]
-        assert (await world.list(version=str(revision), match="Exact")).revision == revision
+async def test_resource_version_with_a_limit_means_exact() -> None:
+    async with pods() as store:
+        revision = await store.put("a")
+        await store.put("b")
+        assert names(await store.list(version=str(revision), limit=5)) == ["a"]
+        assert names(await store.list(version=str(revision), limit=-1)) == ["a", "b"]
+        assert names(await store.list(version=str(revision), limit=5, match="NotOlderThan")) == ["a", "b"]
+        assert (await store.list(version=str(revision), match="Exact")).revision == revision
 
 
 @virtual
-@pytest.mark.parametrize("kept", [10_000, 1], ids=["the cache remembers", "the cache has forgotten"])
-async def test_a_version_that_the_store_has_forgotten_is_expired(kept: int) -> None:
-    async with pods(CacherConfig(history=HistoryLimits(events=kept))) as world:
-        old = await world.put("a")
+@pytest.mark.parametrize("kept", [10_000, 1], ids=["in the history", "not in the history"])
+async def test_compacted_resource_version_is_expired(kept: int) -> None:
+    async with pods(CacherConfig(history=HistoryLimits(events=kept))) as store:
+        old = await store.put("a")
         for name in "bcd":
-            await world.put(name)
-        assert names(await world.list(version=str(old), match="Exact")) == ["a"]
-        token = (await world.list(limit=2)).continue_token
-        await world.put("e")
-        await world.put("f")
-        await world.backend.compact(await world.backend.current_revision())
-        with pytest.raises(VersionExpired, match=r"^The resourceVersion for the provided list is too old\.$") as fault:
-            await world.list(version=str(old), match="Exact")
-        assert fault.value.continue_token == ""
-        with pytest.raises(VersionExpired, match=r"^The provided continue parameter is too old to display") as fault:
-            await world.list(limit=2, continue_token=token)
-        again = await world.list(limit=2, continue_token=fault.value.continue_token)
+            await store.put(name)
+        assert names(await store.list(version=str(old), match="Exact")) == ["a"]
+        token = (await store.list(limit=2)).continue_token
+        await store.put("e")
+        await store.put("f")
+        await store.backend.compact(await store.backend.current_revision())
+        with pytest.raises(VersionExpired, match=r"^The resourceVersion for the provided list is too old\.$") as error:
+            await store.list(version=str(old), match="Exact")
+        assert error.value.continue_token == ""
+        with pytest.raises(VersionExpired, match=r"^The provided continue parameter is too old to display") as error:
+            await store.list(limit=2, continue_token=token)
+        again = await store.list(limit=2, continue_token=error.value.continue_token)
         assert (names(again), again.remaining) == (["c", "d"], 2)
-        assert names(await world.list(limit=2, continue_token=again.continue_token)) == ["e", "f"]
+        assert names(await store.list(limit=2, continue_token=again.continue_token)) == ["e", "f"]
 
 
 @virtual
-async def test_errors_of_tokens() -> None:
-    async with pods() as world:
+async def test_invalid_continue_tokens_are_rejected() -> None:
+    async with pods() as store:
         with pytest.raises(InvalidContinue, match=r"^invalid continue token: "):
-            await world.list(continue_token="garbage")
-        await world.put("a")
-        await world.put("b")
-        token = (await world.list(limit=1)).continue_token
+            await store.list(continue_token="garbage")
+        await store.put("a")
+        await store.put("b")
+        token = (await store.list(limit=1)).continue_token
         with pytest.raises(InvalidContinue, match=r"^specifying resource version is not allowed when using continue$"):
-            await world.list(version="5", continue_token=token)
+            await store.list(version="5", continue_token=token)
 
 
 @virtual
-async def test_a_list_as_bytes() -> None:
-    async with pods() as world:
+async def test_list_serialization() -> None:
+    async with pods() as store:
         for i in range(50):
-            await world.put(f"p{i:02}", pad="x" * 1000)
-        result = await world.list(limit=40)
+            await store.put(f"p{i:02}", pad="x" * 1000)
+        result = await store.list(limit=40)
         whole = json.loads(result.raw())
         assert (whole["kind"], whole["apiVersion"]) == ("PodList", "v1")
         assert whole["metadata"] == {
@@ -316,7 +316,7 @@ async def test_a_list_as_bytes() -> None:
         chunks = list(result.chunks(10_000))
         assert 4 <= len(chunks) <= 8
         assert b"".join(chunks) == result.raw()
-        empty = await world.list(where("none"))
+        empty = await store.list(where("none"))
         assert json.loads(empty.raw()) == {
             "kind": "PodList",
             "apiVersion": "v1",
@@ -326,7 +326,7 @@ async def test_a_list_as_bytes() -> None:
 
 
 @virtual
-async def test_a_list_of_custom_objects_as_bytes() -> None:
+async def test_list_serialization_of_custom_resources() -> None:
     notes = Shape(
         prefix="/registry/example.com/notes/",
         kind="Note",
@@ -350,7 +350,7 @@ async def test_a_list_of_custom_objects_as_bytes() -> None:
 
 
 @virtual
-async def test_cluster_scoped() -> None:
+async def test_cluster_scoped_resource() -> None:
     async with MemoryBackend(clock=RealClock()) as backend, running(backend, NODES) as cacher:
         for name in "ba":
             value = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}}
@@ -368,11 +368,11 @@ async def test_protobuf_values_are_decoded() -> None:
     def decode(value: bytes) -> bytes:
         return pod(value[4:].decode())
 
-    async with pods(decode_value=decode) as world:
-        await world.backend.put(PODS.key("default", "a"), b"k8s\0a")
-        item = await world.cacher.get("default", "a")
+    async with pods(decode_value=decode) as store:
+        await store.backend.put(PODS.key("default", "a"), b"k8s\0a")
+        item = await store.cacher.get("default", "a")
         assert item is not None
-        assert world.cacher.object(item)["metadata"] == {
+        assert store.cacher.object(item)["metadata"] == {
             "name": "a",
             "namespace": "default",
             "resourceVersion": str(item.revision),
@@ -385,28 +385,28 @@ async def test_values_of_another_version_are_converted() -> None:
         return value.replace(b'"v1alpha1"', b'"v1"').replace(b'"tags"', b'"labels"')
 
     old = pod("a", labels={"x": "1"}).replace(b'"v1"', b'"v1alpha1"').replace(b'"labels"', b'"tags"')
-    async with pods(convert_value=convert) as world:
-        await world.backend.put(PODS.key("default", "a"), old)
-        assert names(await world.list(where(labels=labelled(x="1")))) == ["a"]
-        assert json.loads((await world.list()).items[0].raw)["apiVersion"] == "v1"
-    async with pods() as world:
-        await world.backend.put(PODS.key("default", "a"), old)
-        await world.put("b")
-        assert json.loads((await world.list()).raw())["items"][0]["apiVersion"] == "v1alpha1"
+    async with pods(convert_value=convert) as store:
+        await store.backend.put(PODS.key("default", "a"), old)
+        assert names(await store.list(where(labels=labelled(x="1")))) == ["a"]
+        assert json.loads((await store.list()).items[0].raw)["apiVersion"] == "v1"
+    async with pods() as store:
+        await store.backend.put(PODS.key("default", "a"), old)
+        await store.put("b")
+        assert json.loads((await store.list()).raw())["items"][0]["apiVersion"] == "v1alpha1"
 
 
 @virtual
 async def test_objects_are_decoded_once() -> None:
-    async with pods() as world:
-        await world.put("a")
-        item = await world.cacher.get("default", "a")
+    async with pods() as store:
+        await store.put("a")
+        item = await store.cacher.get("default", "a")
         assert item is not None
-        assert world.cacher.object(item) is world.cacher.object(item)
+        assert store.cacher.object(item) is store.cacher.object(item)
 
 
 @virtual
 @pytest.mark.parametrize("value", [b"\xff\xff", b"[1]", b"k8s\0xyz", b"[" * 100_000, b'{"metadata":{"labels":1}}'])
-async def test_a_value_that_cannot_be_read_harms_no_other(value: bytes) -> None:
+async def test_corrupt_value_does_not_affect_other_objects(value: bytes) -> None:
     async with MemoryBackend(clock=RealClock()) as backend:
         await backend.put(PODS.key("default", "old"), value)
         await backend.put(PODS.key("default", "good"), pod("good"))
@@ -426,7 +426,7 @@ async def test_a_value_that_cannot_be_read_harms_no_other(value: bytes) -> None:
 
 
 @virtual
-async def test_before_it_is_filled() -> None:
+async def test_get_succeeds_and_list_fails_before_the_cache_is_filled() -> None:
     class Slow(MemoryBackend):
         async def range(self, *args: Any, **kwargs: Any) -> Any:
             await released.wait()
@@ -445,7 +445,7 @@ async def test_before_it_is_filled() -> None:
 
 
 @virtual
-async def test_many_pages_of_the_store_fill_the_cache() -> None:
+async def test_cache_is_filled_from_several_pages_of_the_store() -> None:
     async with MemoryBackend(clock=RealClock()) as backend:
         for i in range(2500):
             await backend.put(PODS.key("default", f"p{i:04}"), pod(f"p{i:04}"))
@@ -454,22 +454,22 @@ async def test_many_pages_of_the_store_fill_the_cache() -> None:
 
 
 @virtual
-async def test_the_store_answers_what_the_cache_cannot_reach() -> None:
-    """A watch that is silent for ever, as over a broken line."""
+async def test_reads_fall_back_to_the_store_when_the_watch_is_silent() -> None:
+    """The watch delivers nothing, as over a broken connection."""
 
     class Silent(MemoryBackend):
         def watch(self, prefix: str, **kwargs: Any) -> Any:
             return super().watch("/nothing/", **kwargs)
 
         async def current_revision(self) -> int:
-            if is_away.is_set():
+            if is_unavailable.is_set():
                 raise Unavailable("no quorum")
             return await super().current_revision()
 
-    is_away = asyncio.Event()
+    is_unavailable = asyncio.Event()
     async with Silent(clock=RealClock()) as backend, running(backend, PODS) as cacher:
         await cacher.wait_ready()
-        cacher._reflector._watch = None  # not even progress is heard of
+        cacher._reflector._watch = None  # no progress notifications either
         for name in "abc":
             await backend.put(PODS.key("default", name), pod(name, labels={"x": name}))
         assert await cacher.get("default", "a") is not None
@@ -477,7 +477,7 @@ async def test_the_store_answers_what_the_cache_cannot_reach() -> None:
         assert (names(first), first.remaining, first.revision) == (["a", "b"], 1, await backend.current_revision())
         assert names(await cacher.list(ListQuery(where(labels=labelled(x="b"))))) == ["b"]
         assert names(await cacher.list(ListQuery(resource_version="0"))) == []
-        is_away.set()
+        is_unavailable.set()
         with pytest.raises(Unavailable):
             await cacher.list(ListQuery())
         assert names(await cacher.list(ListQuery(resource_version="0"))) == []
@@ -485,14 +485,14 @@ async def test_the_store_answers_what_the_cache_cannot_reach() -> None:
 
 @virtual
 async def test_stats() -> None:
-    async with pods() as world:
+    async with pods() as store:
         for name in "abc":
-            await world.put(name, pad="x" * 100)
-        await world.put("a")
-        await world.delete("b")
-        async with world.watch(version="0"):
-            stats = world.cacher.stats()
-        items = (await world.list()).items
+            await store.put(name, pad="x" * 100)
+        await store.put("a")
+        await store.delete("b")
+        async with store.watch(version="0"):
+            stats = store.cacher.stats()
+        items = (await store.list()).items
         assert (stats.items, stats.item_bytes) == (2, sum(len(item.body) for item in items))
         assert (stats.history_events, stats.watchers, stats.fills, stats.cut_off) == (5, 1, 1, 0)
-        assert stats.revision == await world.backend.current_revision()
+        assert stats.revision == await store.backend.current_revision()

@@ -22,16 +22,16 @@ from tests.storage.cacher.cacher_store import PODS, names, pod, ready, running, 
 
 
 class HeldWatch(LocalWatch):
-    may_begin: asyncio.Event
+    may_start: asyncio.Event
 
     async def __aenter__(self) -> "HeldWatch":
-        await self.may_begin.wait()
+        await self.may_start.wait()
         await super().__aenter__()
         return self
 
 
 class Unreliable(MemoryBackend):
-    """Its watches can be broken off, its ranges made to fail."""
+    """A store whose watches can be ended and whose ranges can fail."""
 
     def __init__(self) -> None:
         super().__init__(clock=RealClock())
@@ -46,32 +46,32 @@ class Unreliable(MemoryBackend):
 
     def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> LocalWatch:
         watch = HeldWatch(hub=self._hub, prefix=prefix, after=after, on_batch=on_batch)
-        watch.may_begin = self.may_watch
+        watch.may_start = self.may_watch
         self.open.append(watch)
         return watch
 
     async def range(self, prefix: str, **kwargs: Any) -> StorePage:
-        fault = self.range_errors.pop(0) if self.range_errors else None
-        if fault is not None:
-            raise fault
+        error = self.range_errors.pop(0) if self.range_errors else None
+        if error is not None:
+            raise error
         return await super().range(prefix, **kwargs)
 
-    def break_off(self, fault: Exception) -> None:
-        self.open.pop().end(fault)
+    def end_watch(self, error: Exception) -> None:
+        self.open.pop().end(error)
 
-    async def make(self, name: str, **content: Any) -> int:
+    async def put_pod(self, name: str, **content: Any) -> int:
         return await self.put(PODS.key("default", name), pod(name, **content))
 
 
 @virtual
-async def test_after_a_lost_connection_it_goes_on_where_it_was() -> None:
+async def test_watch_resumes_after_a_lost_connection() -> None:
     async with Unreliable() as backend, running(backend) as cacher:
-        await backend.make("a")
+        await backend.put_pod("a")
         async with cacher.watch(WatchQuery()) as watcher:
             for round in range(5):
-                backend.break_off(Unavailable("lost"))
-                await backend.make("a", round=round)
-                await backend.make(f"b{round}")
+                backend.end_watch(Unavailable("lost"))
+                await backend.put_pod("a", round=round)
+                await backend.put_pod(f"b{round}")
                 await backend.delete(PODS.key("default", f"b{round}"))
                 await asyncio.sleep(10)
             assert shown_events(ready(watcher)) == [
@@ -82,17 +82,17 @@ async def test_after_a_lost_connection_it_goes_on_where_it_was() -> None:
 
 
 @virtual
-async def test_what_the_store_has_forgotten_ends_watchers_and_is_read_anew() -> None:
+async def test_compaction_while_disconnected_ends_watchers_and_refills_the_cache() -> None:
     async with Unreliable() as backend, running(backend) as cacher:
         for name in "abc":
-            await backend.make(name)
+            await backend.put_pod(name)
         async with cacher.watch(WatchQuery()) as watcher:
             kept = await cacher.get("default", "c")
-            backend.break_off(Unavailable("lost"))
+            backend.end_watch(Unavailable("lost"))
             backend.may_watch.clear()
-            await backend.make("a", new="yes")
+            await backend.put_pod("a", new="yes")
             await backend.delete(PODS.key("default", "b"))
-            await backend.make("d")
+            await backend.put_pod("d")
             now = await backend.current_revision()
             await backend.compact(now)
             await asyncio.sleep(1)
@@ -106,25 +106,25 @@ async def test_what_the_store_has_forgotten_ends_watchers_and_is_read_anew() -> 
         assert await cacher.get("default", "c") is kept
         assert (cacher.stats().fills, cacher.stats().history_floor, cacher.stats().watchers) == (2, now, 0)
         async with cacher.watch(WatchQuery(resource_version=str(now))) as watcher:
-            await backend.make("e")
+            await backend.put_pod("e")
             assert shown_events(ready(watcher)) == [(ADDED, "e")]
 
 
 @virtual
-async def test_readers_wait_over_a_lost_connection() -> None:
+async def test_list_waits_for_the_reconnect_after_a_lost_connection() -> None:
     async with Unreliable() as backend, running(backend) as cacher:
-        await backend.make("a")
+        await backend.put_pod("a")
         await cacher.wait_ready()
-        backend.break_off(Unavailable("lost"))
-        await backend.make("b")
+        backend.end_watch(Unavailable("lost"))
+        await backend.put_pod("b")
         assert names(await cacher.list(ListQuery())) == ["a", "b"]
 
 
 @virtual
-async def test_it_starts_over_until_everything_is_read() -> None:
+async def test_initial_fill_is_retried_with_back_off() -> None:
     async with Unreliable() as backend:
         for i in range(2500):
-            await backend.make(f"p{i:04}")
+            await backend.put_pod(f"p{i:04}")
         down = Unavailable("down")
         backend.range_errors = [down, down, down, None, Compacted(5, 9), down]
         config = CacherConfig(retry_s=(1.0, 4.0), ready_s=60.0)
@@ -136,7 +136,7 @@ async def test_it_starts_over_until_everything_is_read() -> None:
 
 
 @virtual
-async def test_it_ends_when_the_store_is_closed() -> None:
+async def test_cacher_stops_when_the_store_is_closed() -> None:
     backend = MemoryBackend(clock=RealClock())
     async with backend:
         cacher = Cacher(backend=backend, shape=PODS, decode=lambda raw: raw)
@@ -150,7 +150,7 @@ async def test_it_ends_when_the_store_is_closed() -> None:
 
 
 @virtual
-async def test_an_error_of_the_reflector_itself_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_internal_error_stops_the_cacher_and_its_watchers(monkeypatch: pytest.MonkeyPatch) -> None:
     async with MemoryBackend(clock=RealClock()) as backend:
         cacher = Cacher(backend=backend, shape=PODS, decode=lambda raw: raw)
 
@@ -161,8 +161,8 @@ async def test_an_error_of_the_reflector_itself_is_not_hidden(monkeypatch: pytes
         running = asyncio.ensure_future(cacher.run())
         watcher = await cacher.watch(WatchQuery()).__aenter__()
         await backend.put(PODS.key("default", "a"), pod("a"))
-        with pytest.raises(ExceptionGroup) as fault:
+        with pytest.raises(ExceptionGroup) as error:
             await running
-        assert fault.group_contains(LookupError, match="a bug")
+        assert error.group_contains(LookupError, match="a bug")
         with pytest.raises(WatchClosed):
             await anext(watcher)

@@ -1,4 +1,4 @@
-"""What watchers may hold in memory, one by one and together."""
+"""Limits on the memory of each watcher and of all watchers together."""
 
 import gc
 
@@ -10,10 +10,10 @@ LARGE = "x" * 10_000
 
 
 @virtual
-async def test_one_send_takes_a_bounded_part_of_a_long_queue() -> None:
-    async with pods() as world, world.watch() as watcher:
+async def test_batches_of_a_long_queue_are_bounded() -> None:
+    async with pods() as store, store.watch() as watcher:
         for number in range(100):
-            await world.put(f"p{number:02}", pad=LARGE)
+            await store.put(f"p{number:02}", pad=LARGE)
         sends = []
         while events := watcher.pop_ready():
             sends.append(events)
@@ -25,12 +25,12 @@ async def test_one_send_takes_a_bounded_part_of_a_long_queue() -> None:
 
 
 @virtual
-async def test_one_send_takes_a_bounded_part_of_the_initial_list() -> None:
-    async with pods() as world:
+async def test_batches_of_initial_events_are_bounded() -> None:
+    async with pods() as store:
         for number in range(100):
-            await world.put(f"p{number:02}", pad=LARGE)
-        async with world.watch() as watcher:
-            await world.put("q", pad=LARGE)
+            await store.put(f"p{number:02}", pad=LARGE)
+        async with store.watch() as watcher:
+            await store.put("q", pad=LARGE)
             sends = []
             while events := watcher.pop_ready():
                 sends.append(events)
@@ -39,46 +39,46 @@ async def test_one_send_takes_a_bounded_part_of_the_initial_list() -> None:
 
 
 @virtual
-async def test_an_event_counts_once_however_many_watchers_queue_it() -> None:
+async def test_event_queued_by_several_watchers_is_charged_once() -> None:
     budget = WatchBudget()
     async with (
-        pods(watch_budget=budget) as world,
-        world.watch() as first,
-        world.watch() as second,
-        world.watch() as third,
+        pods(watch_budget=budget) as store,
+        store.watch() as first,
+        store.watch() as second,
+        store.watch() as third,
     ):
-        await world.put("a", pad=LARGE)
+        await store.put("a", pad=LARGE)
         assert 10_000 < budget.used < 11_000
         ready(first)
         ready(second)
-        assert budget.used > 10_000, "the third still has it"
+        assert budget.used > 10_000, "the third watcher still has the event"
         ready(third)
         assert budget.used == 0
 
 
 @virtual
-async def test_watchers_that_do_not_read_are_terminated_when_all_hold_too_much() -> None:
+async def test_blocked_watchers_are_terminated_when_the_budget_is_exceeded() -> None:
     budget = WatchBudget(limit=200_000)
-    async with pods(watch_budget=budget) as world, world.watch() as reader:
-        deaf = [world.watch() for _ in range(20)]
-        for watcher in deaf:
+    async with pods(watch_budget=budget) as store, store.watch() as reader:
+        blocked = [store.watch() for _ in range(20)]
+        for watcher in blocked:
             await watcher.__aenter__()
             watcher.block()
         count = 0
         for number in range(100):
-            await world.put(f"p{number:02}", pad=LARGE)
+            await store.put(f"p{number:02}", pad=LARGE)
             assert budget.used <= 200_000
             count += len(ready(reader))
-        assert count == 100, "the one that reads misses nothing"
-        assert all(watcher.is_ended for watcher in deaf)
-        assert world.cacher.stats().cut_off == 20
+        assert count == 100, "the watcher that reads misses no event"
+        assert all(watcher.is_ended for watcher in blocked)
+        assert store.cacher.stats().cut_off == 20
         assert budget.used == 0
 
 
 @virtual
-async def test_buffers_of_connections_count_as_well() -> None:
+async def test_connection_buffers_are_charged_to_the_budget() -> None:
     budget = WatchBudget(limit=100_000)
-    async with pods(watch_budget=budget) as world, world.watch() as first, world.watch() as second:
+    async with pods(watch_budget=budget) as store, store.watch() as first, store.watch() as second:
         for watcher in (first, second):
             watcher.block()
             watcher.at_end(lambda: budget.give_back(60_000))
@@ -88,41 +88,41 @@ async def test_buffers_of_connections_count_as_well() -> None:
 
 
 @virtual
-async def test_a_watcher_that_is_behind_is_not_terminated_before_those_that_do_not_read() -> None:
+async def test_blocked_watcher_is_terminated_before_a_slow_watcher() -> None:
     budget = WatchBudget(limit=100_000)
-    async with pods(watch_budget=budget) as world, world.watch() as behind, world.watch() as deaf:
-        deaf.block()
+    async with pods(watch_budget=budget) as store, store.watch() as slow, store.watch() as blocked:
+        blocked.block()
         budget.hold(60_000)
-        deaf.at_end(lambda: budget.give_back(60_000))
+        blocked.at_end(lambda: budget.give_back(60_000))
         for number in range(5):
-            await world.put(f"p{number}", pad=LARGE)
-        assert deaf.is_ended
-        assert not behind.is_ended
+            await store.put(f"p{number}", pad=LARGE)
+        assert blocked.is_ended
+        assert not slow.is_ended
 
 
 @virtual
-async def test_a_client_that_does_not_read_may_leave_less_than_one_that_does() -> None:
+async def test_blocked_watcher_has_a_lower_queue_limit() -> None:
     limits = WatchLimits(events=50, blocked_events=10, blocked_s=0)
-    async with pods(CacherConfig(watch=limits)) as world, world.watch() as deaf, world.watch() as late:
-        deaf.block()
+    async with pods(CacherConfig(watch=limits)) as store, store.watch() as blocked, store.watch() as slow:
+        blocked.block()
         for number in range(30):
-            await world.put(f"p{number:02}")
-        assert deaf.is_ended
-        assert len(ready(late)) == 30
+            await store.put(f"p{number:02}")
+        assert blocked.is_ended
+        assert len(ready(slow)) == 30
 
 
 @virtual
-async def test_a_client_that_reads_again_soon_enough_stays() -> None:
+async def test_watcher_that_is_unblocked_in_time_is_kept() -> None:
     limits = WatchLimits(blocked_events=10, blocked_s=60)
-    async with pods(CacherConfig(watch=limits)) as world, world.watch() as watcher:
+    async with pods(CacherConfig(watch=limits)) as store, store.watch() as watcher:
         watcher.block()
         for number in range(30):
-            await world.put(f"p{number:02}")
+            await store.put(f"p{number:02}")
         watcher.unblock()
         assert len(ready(watcher)) == 30
 
 
-def test_a_charge_ends_with_the_last_reference_to_it() -> None:
+def test_charge_ends_with_its_last_reference() -> None:
     freed: list[int] = []
     budget = WatchBudget(freed=freed.append)
     gc.disable()

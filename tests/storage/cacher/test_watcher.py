@@ -41,28 +41,28 @@ from tests.storage.cacher.cacher_store import (
 
 
 @virtual
-async def test_from_a_version() -> None:
-    async with pods() as world:
-        await world.put("a")
-        revision = await world.put("b")
-        await world.put("a", x=1)
-        await world.delete("b")
-        async with world.watch(version=str(revision)) as watcher:
+async def test_watch_from_a_resource_version() -> None:
+    async with pods() as store:
+        await store.put("a")
+        revision = await store.put("b")
+        await store.put("a", x=1)
+        await store.delete("b")
+        async with store.watch(version=str(revision)) as watcher:
             assert shown_events(ready(watcher)) == [(MODIFIED, "a"), (DELETED, "b")]
-            await world.put("c")
+            await store.put("c")
             assert shown_events(ready(watcher)) == [(ADDED, "c")]
             assert ready(watcher) == []
 
 
 @virtual
 @pytest.mark.parametrize("version", ["", "0"])
-async def test_from_no_version_the_present_comes_first(version: str) -> None:
-    async with pods() as world:
+async def test_watch_without_resource_version_starts_with_current_objects(version: str) -> None:
+    async with pods() as store:
         for name in "cab":
-            await world.put(name)
-        await world.put("a", x=1)
-        async with world.watch(version=version) as watcher:
-            await world.delete("b")
+            await store.put(name)
+        await store.put("a", x=1)
+        async with store.watch(version=version) as watcher:
+            await store.delete("b")
             events = ready(watcher)
             assert shown_events(events) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c"), (DELETED, "b")]
             assert obj(events[0])["metadata"]["annotations"] == {"x": "1"}
@@ -70,11 +70,11 @@ async def test_from_no_version_the_present_comes_first(version: str) -> None:
 
 @virtual
 @pytest.mark.parametrize(("version", "initial"), [("", True), ("", None), ("0", True), ("0", None), ("3", True)])
-async def test_the_end_of_the_present_is_marked(version: str, initial: bool | None) -> None:
-    async with pods() as world:
+async def test_initial_events_end_with_a_bookmark(version: str, initial: bool | None) -> None:
+    async with pods() as store:
         for name in "bca":
-            await world.put(name)
-        async with world.watch(version=version, send_initial_events=initial, allow_bookmarks=True) as watcher:
+            await store.put(name)
+        async with store.watch(version=version, send_initial_events=initial, allow_bookmarks=True) as watcher:
             *rest, mark = ready(watcher)
             assert shown_events(rest) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c")]
             assert mark.type == BOOKMARK
@@ -84,7 +84,7 @@ async def test_the_end_of_the_present_is_marked(version: str, initial: bool | No
                     "kind": "Pod",
                     "apiVersion": "v1",
                     "metadata": {
-                        "resourceVersion": str(world.cacher.revision),
+                        "resourceVersion": str(store.cacher.revision),
                         "annotations": {"k8s.io/initial-events-end": "true"},
                     },
                 },
@@ -92,70 +92,70 @@ async def test_the_end_of_the_present_is_marked(version: str, initial: bool | No
 
 
 @virtual
-async def test_no_end_mark_without_leave_for_bookmarks() -> None:
-    async with pods() as world:
-        await world.put("a")
-        async with world.watch(send_initial_events=True) as watcher:
+async def test_initial_events_have_no_bookmark_unless_bookmarks_are_allowed() -> None:
+    async with pods() as store:
+        await store.put("a")
+        async with store.watch(send_initial_events=True) as watcher:
             assert shown_events(ready(watcher)) == [(ADDED, "a")]
 
 
 @virtual
 @pytest.mark.parametrize("version", ["", "0"])
-async def test_initial_events_refused(version: str) -> None:
-    async with pods() as world:
-        await world.put("a")
-        await world.backend.put("/registry/secrets/default/s", b"{}")
-        async with world.watch(version=version, send_initial_events=False, allow_bookmarks=True) as watcher:
+async def test_send_initial_events_false(version: str) -> None:
+    async with pods() as store:
+        await store.put("a")
+        await store.backend.put("/registry/secrets/default/s", b"{}")
+        async with store.watch(version=version, send_initial_events=False, allow_bookmarks=True) as watcher:
             assert ready(watcher) == []
-            await world.put("a", x=1)
+            await store.put("a", x=1)
             assert shown_events(ready(watcher)) == [(MODIFIED, "a")]
 
 
 @virtual
-async def test_a_streamed_list_is_as_new_as_the_store() -> None:
-    async with pods() as world:
-        await world.put("a")
-        other = await world.backend.put("/registry/secrets/default/s", b"{}")
-        async with world.watch(allow_bookmarks=True) as watcher:
+async def test_streaming_list_is_consistent_with_the_store() -> None:
+    async with pods() as store:
+        await store.put("a")
+        other = await store.backend.put("/registry/secrets/default/s", b"{}")
+        async with store.watch(allow_bookmarks=True) as watcher:
             assert ready(watcher)[-1].revision == other
 
 
 @virtual
-async def test_a_streamed_list_of_the_future_fails() -> None:
-    async with pods() as world:
+async def test_streaming_list_from_a_future_resource_version_fails() -> None:
+    async with pods() as store:
         with pytest.raises(TooLargeVersion):
-            async with world.watch(version="999999999999", send_initial_events=True):
+            async with store.watch(version="999999999999", send_initial_events=True):
                 pass
 
 
 @virtual
-async def test_a_version_of_the_future_waits() -> None:
-    async with pods() as world:
-        revision = await world.put("a")
-        async with world.watch(version=str(revision + 2)) as watcher, world.watch(version=str(revision)) as other:
-            await world.put("b")
-            await world.put("c")
-            await world.put("d")
+async def test_watch_from_a_future_resource_version_skips_earlier_events() -> None:
+    async with pods() as store:
+        revision = await store.put("a")
+        async with store.watch(version=str(revision + 2)) as watcher, store.watch(version=str(revision)) as other:
+            await store.put("b")
+            await store.put("c")
+            await store.put("d")
             assert shown_events(ready(watcher)) == [(ADDED, "d")]
             assert shown_events(ready(other)) == [(ADDED, "b"), (ADDED, "c"), (ADDED, "d")]
 
 
 @virtual
-async def test_a_version_from_before_the_history() -> None:
-    async with pods(CacherConfig(history=HistoryLimits(events=2))) as world:
-        old = await world.put("a")
+async def test_watch_from_before_the_history_is_expired() -> None:
+    async with pods(CacherConfig(history=HistoryLimits(events=2))) as store:
+        old = await store.put("a")
         for name in "bcd":
-            await world.put(name)
+            await store.put(name)
         with pytest.raises(VersionExpired, match=rf"^too old resource version: {old} \({old + 1}\)$"):
-            async with world.watch(version=str(old)):
+            async with store.watch(version=str(old)):
                 pass
-        async with world.watch(version=str(old + 1)) as watcher:
+        async with store.watch(version=str(old + 1)) as watcher:
             assert shown_events(ready(watcher)) == [(ADDED, "c"), (ADDED, "d")]
 
 
 @virtual
-async def test_from_before_the_first_fill() -> None:
-    """A server that was started again lets clients go on with the watches that they had, as far as the store can."""
+async def test_watch_from_before_the_first_fill_replays_the_store_history() -> None:
+    """After a restart of the server, clients can resume their watches as far as the store has the history."""
     async with MemoryBackend(clock=RealClock()) as backend:
         before = await backend.put("/registry/pods/default/a", pod("a"))
         await backend.compact(before)
@@ -174,7 +174,7 @@ async def test_from_before_the_first_fill() -> None:
 
 
 @virtual
-async def test_no_more_is_replayed_at_the_start_than_there_is_a_bound_for() -> None:
+async def test_replay_of_the_store_history_at_startup_is_bounded() -> None:
     async with MemoryBackend(clock=RealClock()) as backend:
         for number in range(HISTORY_REPLAYED + 100):
             last = await backend.put(f"/registry/pods/default/p{number}", pod(f"p{number}"))
@@ -186,19 +186,15 @@ async def test_no_more_is_replayed_at_the_start_than_there_is_a_bound_for() -> N
 
 
 @virtual
-async def test_what_is_wrong_is_raised_on_entering() -> None:
-    async with pods() as world:
+async def test_invalid_watch_queries_raise_on_enter() -> None:
+    async with pods() as store:
         with pytest.raises(InvalidVersion, match=r'^resourceVersion: Invalid value: "abc"'):
-            async with world.watch(version="abc"):
+            async with store.watch(version="abc"):
                 pass
         with pytest.raises(UnsupportedField):
-            async with world.watch(ObjectSelection(fields=(FieldTerm("spec.x", "1"),))):
+            async with store.watch(ObjectSelection(fields=(FieldTerm("spec.x", "1"),))):
                 pass
-        assert world.cacher.stats().watchers == 0
-
-
-STORY = """Live and from history, a selector sees its own side of: a comes with active=yes, b with no; a turns to no,
-b to yes; b is changed; b loses its labels; b goes; a goes."""
+        assert store.cacher.stats().watchers == 0
 
 
 @virtual
@@ -220,46 +216,48 @@ b to yes; b is changed; b loses its labels; b goes; a goes."""
     ],
     ids=["yes", "no", "exists", "absent", "in"],
 )
-async def test_entering_and_leaving_a_selection(is_live: bool, labels: Labels, expected: list[str]) -> None:
-    async with pods() as world:
-        start = str(world.cacher.revision)
+async def test_label_changes_move_objects_into_and_out_of_a_selection(
+    is_live: bool, labels: Labels, expected: list[str]
+) -> None:
+    async with pods() as store:
+        start = str(store.cacher.revision)
 
-        async def story() -> None:
-            await world.put("a", labels={"active": "yes"})
-            await world.put("b", labels={"active": "no"})
-            await world.put("a", labels={"active": "no"})
-            await world.put("b", labels={"active": "yes"})
-            await world.put("b", labels={"active": "yes", "extra": "1"})
-            await world.put("b")
-            await world.delete("b")
-            await world.delete("a")
+        async def make_changes() -> None:
+            await store.put("a", labels={"active": "yes"})
+            await store.put("b", labels={"active": "no"})
+            await store.put("a", labels={"active": "no"})
+            await store.put("b", labels={"active": "yes"})
+            await store.put("b", labels={"active": "yes", "extra": "1"})
+            await store.put("b")
+            await store.delete("b")
+            await store.delete("a")
 
         if not is_live:
-            await story()
-        async with world.watch(where(labels=labels), start) as watcher:
+            await make_changes()
+        async with store.watch(where(labels=labels), start) as watcher:
             if is_live:
-                await story()
+                await make_changes()
             assert [f"{event.type} {event.item.name}" for event in ready(watcher)] == expected
 
 
 @virtual
-async def test_leaving_shows_the_old_state_at_the_new_version() -> None:
-    async with pods() as world:
-        await world.put("a", labels={"active": "yes"}, note="old")
+async def test_deleted_event_has_the_old_object_and_the_new_resource_version() -> None:
+    async with pods() as store:
+        await store.put("a", labels={"active": "yes"}, note="old")
         async with (
-            world.watch(where(labels=labelled(active="yes")), send_initial_events=False) as watcher,
-            world.watch(send_initial_events=False) as every,
+            store.watch(where(labels=labelled(active="yes")), send_initial_events=False) as watcher,
+            store.watch(send_initial_events=False) as unfiltered,
         ):
-            left = await world.put("a", labels={"active": "no"}, note="new")
-            gone = await world.delete("a")
+            left = await store.put("a", labels={"active": "no"}, note="new")
+            deletion = await store.delete("a")
             (event,) = ready(watcher)
             shown = obj(event)["metadata"]
             assert (event.type, shown["labels"], shown["annotations"]) == (DELETED, {"active": "yes"}, {"note": "old"})
             assert (shown["resourceVersion"], event.revision) == (str(left), left)
-            *_, deleted = ready(every)
+            *_, deleted = ready(unfiltered)
             shown = obj(deleted)["metadata"]
             assert (deleted.type, shown["annotations"]) == (DELETED, {"note": "new"})
-            assert (shown["resourceVersion"], deleted.revision) == (str(gone), gone)
+            assert (shown["resourceVersion"], deleted.revision) == (str(deletion), deletion)
 
 
 @virtual
@@ -283,19 +281,19 @@ async def test_leaving_shows_the_old_state_at_the_new_version() -> None:
     ],
     ids=str,
 )
-async def test_selections(selection: ObjectSelection, expected: list[str]) -> None:
-    async with pods() as world, world.watch(selection, send_initial_events=False) as watcher:
-        await world.put("a")
-        await world.put("a", node="n1")
-        await world.put("b", "other")
-        await world.put("a", node="n1", phase="Running")
-        await world.delete("a")
+async def test_watch_with_selectors(selection: ObjectSelection, expected: list[str]) -> None:
+    async with pods() as store, store.watch(selection, send_initial_events=False) as watcher:
+        await store.put("a")
+        await store.put("a", node="n1")
+        await store.put("b", "other")
+        await store.put("a", node="n1", phase="Running")
+        await store.delete("a")
         assert [f"{event.type} {event.item.name}" for event in ready(watcher)] == expected
 
 
 @virtual
-async def test_iteration_gives_what_is_ready_and_waits() -> None:
-    async with pods() as world, world.watch() as watcher:
+async def test_iteration_yields_ready_events_and_waits_for_more() -> None:
+    async with pods() as store, store.watch() as watcher:
         batches: list[list[tuple[str, str]]] = []
 
         async def read() -> None:
@@ -306,23 +304,23 @@ async def test_iteration_gives_what_is_ready_and_waits() -> None:
 
         async with asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(read())
-            await world.put("a")
+            await store.put("a")
             await asyncio.sleep(1)
-            await world.put("b")
-            await world.put("c")
-            await world.put("d")
+            await store.put("b")
+            await store.put("c")
+            await store.put("d")
             await reading
         assert [event for batch in batches for event in batch] == [(ADDED, name) for name in "abcd"]
         assert batches[0] == [(ADDED, "a")]
 
 
 @virtual
-async def test_many_initial_events_come_in_slices() -> None:
-    async with pods() as world:
+async def test_initial_events_are_delivered_in_batches() -> None:
+    async with pods() as store:
         for i in range(1200):
-            await world.put(f"p{i:04}")
-        async with world.watch(allow_bookmarks=True) as watcher:
-            await world.put("p9999")
+            await store.put(f"p{i:04}")
+        async with store.watch(allow_bookmarks=True) as watcher:
+            await store.put("p9999")
             sizes = []
             async for events in watcher:
                 sizes.append(len(events))
@@ -332,24 +330,24 @@ async def test_many_initial_events_come_in_slices() -> None:
 
 
 @virtual
-async def test_it_ends_quietly_when_its_time_is_over() -> None:
-    async with pods() as world, world.watch(timeout_s=5) as watcher:
-        await world.put("a")
+async def test_watch_ends_without_error_after_its_timeout() -> None:
+    async with pods() as store, store.watch(timeout_s=5) as watcher:
+        await store.put("a")
         assert [shown_events(events) async for events in watcher] == [[(ADDED, "a")]]
         assert asyncio.get_running_loop().time() == pytest.approx(5)
 
 
 @virtual
-async def test_events_do_not_keep_it_going_after_its_time() -> None:
-    async with pods() as world, asyncio.TaskGroup() as tasks:
+async def test_events_do_not_extend_the_timeout_of_a_watch() -> None:
+    async with pods() as store, asyncio.TaskGroup() as tasks:
 
         async def write() -> None:
             for number in range(100):
-                await world.put("a", number=number)
+                await store.put("a", number=number)
                 await asyncio.sleep(0.25)
 
         writing = tasks.create_task(write())
-        async with world.watch(timeout_s=2) as watcher:
+        async with store.watch(timeout_s=2) as watcher:
             count = sum([len(events) async for events in watcher])
         assert count in (8, 9)
         assert asyncio.get_running_loop().time() == pytest.approx(2, abs=0.3)
@@ -357,18 +355,18 @@ async def test_events_do_not_keep_it_going_after_its_time() -> None:
 
 
 @virtual
-async def test_bookmarks_come_every_minute_and_before_the_end() -> None:
-    async with pods() as world:
+async def test_bookmarks_are_sent_every_minute_and_before_the_timeout() -> None:
+    async with pods() as store:
         loop = asyncio.get_running_loop()
         at: list[tuple[int, int]] = []
-        await world.put("a")
+        await store.put("a")
 
         async def others() -> None:
             for _ in range(30):
-                await world.backend.put("/registry/secrets/default/s", b"{}")
+                await store.backend.put("/registry/secrets/default/s", b"{}")
                 await asyncio.sleep(5)
 
-        async with asyncio.TaskGroup() as tasks, world.watch(timeout_s=150, allow_bookmarks=True) as watcher:
+        async with asyncio.TaskGroup() as tasks, store.watch(timeout_s=150, allow_bookmarks=True) as watcher:
             tasks.create_task(others())
             async for events in watcher:
                 at += [(round(loop.time()), event.revision) for event in events if event.type == BOOKMARK]
@@ -381,19 +379,19 @@ async def test_bookmarks_come_every_minute_and_before_the_end() -> None:
 
 @virtual
 async def test_a_short_watch_gets_no_bookmark_before_its_end() -> None:
-    async with pods() as world:
-        await world.put("a")
-        async with world.watch(timeout_s=1, allow_bookmarks=True, send_initial_events=False) as watcher:
+    async with pods() as store:
+        await store.put("a")
+        async with store.watch(timeout_s=1, allow_bookmarks=True, send_initial_events=False) as watcher:
             assert [events async for events in watcher] == []
 
 
 @virtual
-async def test_no_bookmark_without_news_or_without_leave() -> None:
-    async with pods() as world:
-        await world.put("a")
+async def test_no_bookmark_without_a_new_revision_or_unless_allowed() -> None:
+    async with pods() as store:
+        await store.put("a")
         async with (
-            world.watch(timeout_s=100, allow_bookmarks=True, send_initial_events=False) as quiet,
-            world.watch(timeout_s=100, send_initial_events=False) as refused,
+            store.watch(timeout_s=100, allow_bookmarks=True, send_initial_events=False) as quiet,
+            store.watch(timeout_s=100, send_initial_events=False) as refused,
         ):
             assert [events async for events in quiet] == []
             assert [events async for events in refused] == []
@@ -401,36 +399,36 @@ async def test_no_bookmark_without_news_or_without_leave() -> None:
 
 @virtual
 @pytest.mark.parametrize("limits", [WatchLimits(events=10), WatchLimits(bytes=12_000)], ids=["events", "bytes"])
-async def test_a_slow_watcher_is_cut_off_alone(limits: WatchLimits) -> None:
-    async with pods(CacherConfig(watch=limits)) as world, world.watch() as slow, world.watch() as other:
+async def test_only_the_slow_watcher_is_terminated(limits: WatchLimits) -> None:
+    async with pods(CacherConfig(watch=limits)) as store, store.watch() as slow, store.watch() as other:
         events = []
         for i in range(30):
-            await world.put(f"p{i:02}", pad="x" * 1000)
+            await store.put(f"p{i:02}", pad="x" * 1000)
             events += shown_events(ready(other))
         assert len(events) == 30
         assert slow.pop_ready() == []
         with pytest.raises(TooSlow):
             await anext(slow)
-        stats = world.cacher.stats()
+        stats = store.cacher.stats()
         assert (stats.cut_off, stats.watchers, stats.queued_events) == (1, 1, 0)
 
 
 @virtual
-async def test_a_long_history_does_not_make_a_watcher_slow() -> None:
-    async with pods(CacherConfig(watch=WatchLimits(events=10))) as world:
-        start = str(world.cacher.revision)
+async def test_replayed_history_does_not_count_against_the_queue_limit() -> None:
+    async with pods(CacherConfig(watch=WatchLimits(events=10))) as store:
+        start = str(store.cacher.revision)
         for i in range(600):
-            await world.put(f"p{i:03}")
-        async with world.watch(version=start) as watcher, world.watch() as another:
+            await store.put(f"p{i:03}")
+        async with store.watch(version=start) as watcher, store.watch() as another:
             assert len(ready(watcher)) == len(ready(another)) == 600
 
 
 @virtual
-async def test_events_before_the_end_are_delivered() -> None:
-    async with pods() as world:
-        await world.put("a")
-        async with world.watch() as watcher:
-            await world.put("b")
+async def test_events_queued_before_the_end_are_delivered() -> None:
+    async with pods() as store:
+        await store.put("a")
+        async with store.watch() as watcher:
+            await store.put("b")
             watcher.end(VersionExpired("over"))
             assert shown_events(await anext(watcher)) == [(ADDED, "a"), (ADDED, "b")]
             with pytest.raises(VersionExpired, match="over"):
@@ -438,7 +436,7 @@ async def test_events_before_the_end_are_delivered() -> None:
 
 
 @virtual
-async def test_watchers_end_with_the_cacher() -> None:
+async def test_watchers_end_when_the_cacher_stops() -> None:
     async with MemoryBackend(clock=RealClock()) as backend:
         async with running(backend) as cacher:
             watcher = cacher.watch(WatchQuery())
@@ -449,7 +447,7 @@ async def test_watchers_end_with_the_cacher() -> None:
 
 
 @virtual
-async def test_an_event_is_encoded_once_for_all() -> None:
+async def test_event_is_encoded_once_for_all_watchers() -> None:
     class Names:
         calls = 0
 
@@ -460,8 +458,8 @@ async def test_an_event_is_encoded_once_for_all() -> None:
             Names.calls += 1
             return f"{self.key} {type} {item.name}\n".encode()
 
-    async with pods() as world, world.watch() as cluster_wide, world.watch(where("default")) as namespaced:
-        await world.put("a")
+    async with pods() as store, store.watch() as cluster_wide, store.watch(where("default")) as namespaced:
+        await store.put("a")
         (first,), (second,) = ready(cluster_wide), ready(namespaced)
         assert first is second
         assert first.frame() is first.frame()
@@ -473,9 +471,9 @@ async def test_an_event_is_encoded_once_for_all() -> None:
 
 
 @virtual
-async def test_equal_queries_share_a_group_and_leave_nothing_behind() -> None:
-    async with pods() as world:
-        routes = world.cacher._state.routes
+async def test_equal_queries_share_a_group_that_ends_with_its_last_watcher() -> None:
+    async with pods() as store:
+        routes = store.cacher._state.routes
         selections = [
             where(),
             where("default"),
@@ -488,7 +486,7 @@ async def test_equal_queries_share_a_group_and_leave_nothing_behind() -> None:
             left = asyncio.Event()
 
             async def hold(selection: ObjectSelection) -> None:
-                async with world.watch(selection):
+                async with store.watch(selection):
                     await left.wait()
 
             for selection in selections * 3:

@@ -1,4 +1,4 @@
-"""A store that encrypts passes the suite that every store passes, and shows nothing of what it keeps."""
+"""The encrypting store: the conformance suite, no plain text in the file, key rotation."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ from sampan.testing.backend_conformance import CHECKS, BackendSubject, Check, ru
 
 
 def values(provider: str, *names: str) -> Values:
-    """Keys of one provider, each made of its name."""
+    """Return keys of a provider, each derived from its name."""
     make, _ = CIPHERS[provider]
     return Values([key(provider, name, make(name.encode().ljust(32, b"."))) for name in names])
 
@@ -34,7 +34,7 @@ def test_conformance(check: Check) -> None:
 
 
 @pytest.mark.parametrize("provider", CIPHERS)
-def test_file_without_plain_text(provider: str, tmp_path: Path) -> None:
+def test_file_contains_no_plain_text(provider: str, tmp_path: Path) -> None:
     async def work() -> None:
         inner = SqliteBackend(path=tmp_path / "store.db", clock=VirtualClock())
         async with EncryptingBackend(inner=inner, values=values(provider, "one")) as backend:
@@ -51,8 +51,8 @@ def test_file_without_plain_text(provider: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("provider", CIPHERS)
-def test_rotation(provider: str) -> None:
-    """The first key writes, all read; what another than the first has written is stale."""
+def test_key_rotation(provider: str) -> None:
+    """The first key encrypts, all keys decrypt; values that another key encrypted are stale."""
     old, both, new = values(provider, "old"), values(provider, "new", "old"), values(provider, "new")
     written = old.seal("/k", b"x")
     assert both.open("/k", written) == b"x"
@@ -60,10 +60,10 @@ def test_rotation(provider: str) -> None:
     again = both.seal("/k", b"x")
     assert not both.is_stale("/k", again)
     assert new.open("/k", again) == b"x"
-    assert new.open("/k", written) == written, "a key that is gone reads nothing"
+    assert new.open("/k", written) == written, "a value of a removed key cannot be decrypted"
 
 
-def test_same_name_other_key() -> None:
+def test_all_keys_with_the_same_name_are_tried() -> None:
     make, _ = CIPHERS["aesgcm"]
     written = Values([key("aesgcm", "k", make(b"a" * 32))]).seal("/k", b"x")
     either = Values([key("aesgcm", "k", make(b"b" * 32)), key("aesgcm", "k", make(b"a" * 32))])
@@ -71,18 +71,18 @@ def test_same_name_other_key() -> None:
     assert either.is_stale("/k", written)
 
 
-def test_plain_values() -> None:
-    """Those from before encryption are read only where identity is among the providers, else as they are."""
-    moving = Values([*values("aesgcm", "one").keys, IDENTITY])
-    assert moving.open("/k", b"{}") == b"{}"
-    assert moving.is_stale("/k", b"{}")
-    leaving = Values([IDENTITY, *values("aesgcm", "one").keys])
-    assert leaving.seal("/k", b"{}") == b"{}"
-    assert leaving.open("/k", values("aesgcm", "one").seal("/k", b"x")) == b"x"
+def test_identity_provider_reads_and_writes_plain_values() -> None:
+    """Identity as the last provider reads values from before encryption; as the first it ends encryption."""
+    enabling = Values([*values("aesgcm", "one").keys, IDENTITY])
+    assert enabling.open("/k", b"{}") == b"{}"
+    assert enabling.is_stale("/k", b"{}")
+    disabling = Values([IDENTITY, *values("aesgcm", "one").keys])
+    assert disabling.seal("/k", b"{}") == b"{}"
+    assert disabling.open("/k", values("aesgcm", "one").seal("/k", b"x")) == b"x"
 
 
 @pytest.mark.parametrize("provider", ["aesgcm"])
-def test_value_belongs_to_its_key(provider: str) -> None:
+def test_encrypted_value_is_bound_to_its_storage_key(provider: str) -> None:
     keys = values(provider, "one")
-    written = keys.seal("/registry/secrets/a/mine", b"x")
-    assert keys.open("/registry/secrets/b/theirs", written) == written
+    written = keys.seal("/registry/secrets/a/own", b"x")
+    assert keys.open("/registry/secrets/b/other", written) == written

@@ -1,4 +1,4 @@
-"""The ciphers: there and back, damage found, and secretbox as NaCl makes it."""
+"""The ciphers: round trips, detection of damage, and compatibility of secretbox with NaCl."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sampan.storage.encryption.ciphers import CIPHERS, CannotDecrypt, SecretBox
 
-# What libsodium's crypto_secretbox gives for b"sampan " * 20, with these key and nonce.
+# The output of libsodium's crypto_secretbox for b"sampan " * 20, with these key and nonce.
 _KEY, _NONCE = bytes(range(32)), bytes(range(24))
 _BOX = bytes.fromhex(
     "70ff184198c91a7292bace9c0358c2b42d9e553fa6a48263da51ff5f06af39f63fd527b1ac565e8267c309b426a6cc91e2b5d5a624dd8563"
@@ -15,11 +15,11 @@ _BOX = bytes.fromhex(
 )
 
 
-def test_secretbox_is_that_of_nacl() -> None:
+def test_secretbox_is_compatible_with_nacl() -> None:
     assert SecretBox(_KEY).open(_NONCE + _BOX, b"") == b"sampan " * 20
 
 
-# What Sampan's own XSalsa20, which PyNaCl replaced, wrote for bytes(range(256)) * 3 with the key above.
+# The output of Sampan's former XSalsa20, which PyNaCl has replaced, for bytes(range(256)) * 3 with the key above.
 _WRITTEN_BEFORE = bytes.fromhex(
     "97d7a631dd3b389fc6899cd7cf4ef0f1a051b82d6eeba9019f093a389fb07bcad85886a382e3018c0eb91f0d24d6791f36a1e801dd41cbec"
     "a5b4aa7d82ed2087a277614a5c655e7f37cd17249794f89a5773cca25d2ad13b06b2eb8d7fe4d5e9754988a4abc43d0f7232af09a9638042"
@@ -39,14 +39,14 @@ _WRITTEN_BEFORE = bytes.fromhex(
 )
 
 
-def test_what_earlier_versions_wrote_can_be_read() -> None:
+def test_values_of_earlier_versions_can_be_decrypted() -> None:
     assert SecretBox(_KEY).open(_WRITTEN_BEFORE, b"/registry/secrets/a/b") == bytes(range(256)) * 3
 
 
 @pytest.mark.parametrize("provider", CIPHERS)
 @settings(max_examples=30, deadline=None)
 @given(data=st.binary(max_size=3000))
-def test_there_and_back(provider: str, data: bytes) -> None:
+def test_seal_and_open_round_trip(provider: str, data: bytes) -> None:
     make, sizes = CIPHERS[provider]
     for size in sizes:
         cipher = make(b"k" * size)
@@ -55,7 +55,7 @@ def test_there_and_back(provider: str, data: bytes) -> None:
 
 @pytest.mark.parametrize("provider", ["aesgcm", "secretbox"])
 @pytest.mark.parametrize("at", [0, 25, -1])
-def test_damage_is_found(provider: str, at: int) -> None:
+def test_damaged_values_are_rejected(provider: str, at: int) -> None:
     cipher = CIPHERS[provider][0](b"k" * 32)
     sealed = bytearray(cipher.seal(b"some value", b"/a"))
     sealed[at] ^= 1
@@ -65,12 +65,12 @@ def test_damage_is_found(provider: str, at: int) -> None:
 
 @pytest.mark.parametrize("provider", CIPHERS)
 @pytest.mark.parametrize("size", [0, 5, 16, 20])
-def test_too_short(provider: str, size: int) -> None:
+def test_short_values_are_rejected(provider: str, size: int) -> None:
     with pytest.raises(CannotDecrypt):
         CIPHERS[provider][0](b"k" * 32).open(b"x" * size, b"/a")
 
 
-def test_no_two_are_the_same() -> None:
+def test_equal_values_are_sealed_differently() -> None:
     for make, _ in CIPHERS.values():
         cipher = make(b"k" * 32)
         assert cipher.seal(b"value", b"/a") != cipher.seal(b"value", b"/a")

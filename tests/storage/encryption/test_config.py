@@ -1,4 +1,4 @@
-"""EncryptionConfiguration: what it chooses, and what is refused without showing a key."""
+"""EncryptionConfiguration: which resources are encrypted, and errors, which do not contain keys."""
 
 import base64
 from pathlib import Path
@@ -21,7 +21,7 @@ def config(*rules: tuple[list[Any], list[Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("names", "group", "plural", "fits"),
+    ("names", "group", "plural", "is_encrypted"),
     [
         (["secrets"], "", "secrets", True),
         (["secrets"], "", "configmaps", False),
@@ -33,11 +33,11 @@ def config(*rules: tuple[list[Any], list[Any]]) -> dict[str, Any]:
         (["*.*"], "apps", "deployments", True),
     ],
 )
-def test_choice(names: list[str], group: str, plural: str, fits: bool) -> None:
-    assert (parse(config((names, [GCM]))).of(group, plural) is not None) is fits
+def test_resource_patterns(names: list[str], group: str, plural: str, is_encrypted: bool) -> None:
+    assert (parse(config((names, [GCM]))).of(group, plural) is not None) is is_encrypted
 
 
-def test_first_rule_wins() -> None:
+def test_first_matching_rule_applies() -> None:
     encryption = parse(config((["configmaps"], [{"identity": {}}]), (["*."], [GCM])))
     plain, hidden = encryption.of("", "configmaps"), encryption.of("", "secrets")
     assert plain is not None
@@ -75,13 +75,13 @@ def keyed(provider: str, **key: Any) -> dict[str, Any]:
         (keyed("aesgcm", name="a", secret="not-base64!"), "must be base64 encoded"),
     ],
 )
-def test_refused(value: Any, words: str) -> None:
+def test_invalid_configurations_are_rejected(value: Any, words: str) -> None:
     with pytest.raises(EncryptionConfigError) as caught:
         parse(value)
     assert words in str(caught.value)
 
 
-def test_no_key_in_errors(tmp_path: Path) -> None:
+def test_errors_do_not_contain_keys(tmp_path: Path) -> None:
     path = tmp_path / "e.yaml"
     path.write_text(f"resources: [{{ secret: {SECRET}")
     with pytest.raises(EncryptionConfigError) as caught:

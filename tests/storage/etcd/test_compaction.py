@@ -8,7 +8,7 @@ from sampan.storage.etcd.compaction import MARK, SharedCompaction
 from sampan.storage.memory import MemoryBackend
 
 
-async def test_history_is_forgotten_an_interval_later() -> None:
+async def test_history_is_compacted_after_one_more_interval() -> None:
     clock = VirtualClock()
     async with MemoryBackend(clock=clock) as store:
         first = await store.put("/registry/a", b"1")
@@ -22,7 +22,7 @@ async def test_history_is_forgotten_an_interval_later() -> None:
         running.cancel()
 
 
-def test_one_of_several_servers_compacts() -> None:
+def test_only_one_of_several_servers_compacts_in_each_interval() -> None:
     async def scenario() -> list[list[bool]]:
         clock = VirtualClock()
         async with MemoryBackend(clock=clock) as store:
@@ -51,7 +51,7 @@ async def test_the_other_servers_learn_the_compacted_revision() -> None:
             follower.cancel()
 
 
-def test_a_mark_that_cannot_be_read_is_replaced() -> None:
+def test_invalid_compaction_mark_is_replaced() -> None:
     async def scenario() -> bytes:
         clock = VirtualClock()
         async with MemoryBackend(clock=clock) as store:

@@ -1,4 +1,4 @@
-"""The parts of the etcd store that do nothing: they read, determine_result, keep, route."""
+"""Pure parts of the etcd store: classification of errors, fate of writes, keys, event log, routes, URLs."""
 
 import pytest
 from grpc import StatusCode  # type: ignore[import-untyped]
@@ -35,7 +35,7 @@ from sampan.storage.etcd.writer import WriteFate, WriteOutcome, WriteRequest, de
         (StatusCode.UNKNOWN, "", FailureKind.UNKNOWN),
     ],
 )
-def test_errors(code: StatusCode, details: str, kind: FailureKind) -> None:
+def test_failure_kinds_of_grpc_errors(code: StatusCode, details: str, kind: FailureKind) -> None:
     assert classify(code, details) is kind
 
 
@@ -53,48 +53,58 @@ NOT_DONE, UNKNOWN = WriteFate(WriteOutcome.NOT_DONE), WriteFate(WriteOutcome.UNK
 @pytest.mark.parametrize(
     ("value", "expected", "since", "fate"),
     [
-        pytest.param(b"a", 5, [_put(9, b"a")], WriteFate(WriteOutcome.DONE, 9), id="swap: ours came first"),
+        pytest.param(b"a", 5, [_put(9, b"a")], WriteFate(WriteOutcome.DONE, 9), id="swap: own write came first"),
         pytest.param(
-            b"a", 5, [_put(9, b"a"), _put(10, b"b")], WriteFate(WriteOutcome.DONE, 9), id="swap: ours, overwritten"
+            b"a",
+            5,
+            [_put(9, b"a"), _put(10, b"b")],
+            WriteFate(WriteOutcome.DONE, 9),
+            id="swap: own write, overwritten later",
         ),
         pytest.param(
-            b"a", 5, [_put(9, b"a"), _deletion(10)], WriteFate(WriteOutcome.DONE, 9), id="swap: ours, deleted since"
+            b"a",
+            5,
+            [_put(9, b"a"), _deletion(10)],
+            WriteFate(WriteOutcome.DONE, 9),
+            id="swap: own write, deleted later",
         ),
-        pytest.param(b"a", 5, [_put(9, b"b"), _put(10, b"a")], NOT_DONE, id="swap: another came first"),
-        pytest.param(b"a", 5, [_deletion(9), _put(10, b"a", 10)], NOT_DONE, id="swap: deleted first"),
+        pytest.param(b"a", 5, [_put(9, b"b"), _put(10, b"a")], NOT_DONE, id="swap: another write came first"),
+        pytest.param(b"a", 5, [_deletion(9), _put(10, b"a", 10)], NOT_DONE, id="swap: deleted before"),
         pytest.param(b"a", 5, [_put(5, b"a"), _put(9, b"b")], NOT_DONE, id="swap: the expected value was the same"),
         pytest.param(b"a", 5, [], NOT_DONE, id="swap: changed before"),
-        pytest.param(b"a", 0, [_put(9, b"a", 9)], WriteFate(WriteOutcome.DONE, 9), id="create: ours"),
+        pytest.param(b"a", 0, [_put(9, b"a", 9)], WriteFate(WriteOutcome.DONE, 9), id="create: own write"),
         pytest.param(
             b"a",
             0,
             [_put(8, b"b", 8), _deletion(9), _put(10, b"a", 10)],
             WriteFate(WriteOutcome.DONE, 10),
-            id="create: late",
+            id="create: own write after a deletion",
         ),
-        pytest.param(b"a", 0, [_put(9, b"a", 3)], NOT_DONE, id="create: an update with our bytes"),
-        pytest.param(b"a", 0, [_put(9, b"b", 9)], NOT_DONE, id="create: another's"),
-        pytest.param(b"a", None, [_put(8, b"b"), _put(9, b"a")], WriteFate(WriteOutcome.DONE, 9), id="put: ours"),
-        pytest.param(b"a", None, [_put(9, b"b")], UNKNOWN, id="put: may come yet"),
-        pytest.param(None, 5, [_deletion(9)], UNKNOWN, id="delete: somebody's"),
+        pytest.param(b"a", 0, [_put(9, b"a", 3)], NOT_DONE, id="create: update with the same value"),
+        pytest.param(b"a", 0, [_put(9, b"b", 9)], NOT_DONE, id="create: another write"),
+        pytest.param(b"a", None, [_put(8, b"b"), _put(9, b"a")], WriteFate(WriteOutcome.DONE, 9), id="put: own write"),
+        pytest.param(b"a", None, [_put(9, b"b")], UNKNOWN, id="put: may still arrive"),
+        pytest.param(None, 5, [_deletion(9)], UNKNOWN, id="delete: deletion of any client"),
         pytest.param(None, 5, [_put(9, b"b"), _deletion(10)], NOT_DONE, id="delete: changed first"),
         pytest.param(None, 5, [], NOT_DONE, id="delete: changed before"),
         pytest.param(None, None, [_deletion(9)], UNKNOWN, id="delete: unchecked"),
     ],
 )
-def test_decisions(value: bytes | None, expected: int | None, since: list[StoreEvent], fate: WriteFate) -> None:
+def test_fate_of_a_write_without_response(
+    value: bytes | None, expected: int | None, since: list[StoreEvent], fate: WriteFate
+) -> None:
     assert determine_result(WriteRequest(key="k", value=value, expected=expected), since) == fate
 
 
 @given(st.binary(max_size=5), st.binary(max_size=6))
-def test_a_prefix_and_its_end_enclose_what_begins_with_it(prefix: bytes, key: bytes) -> None:
+def test_end_of_prefix_bounds_exactly_the_keys_with_the_prefix(prefix: bytes, key: bytes) -> None:
     end = end_of_prefix(prefix)
     is_inside = prefix <= key and (end == b"\0" or key < end)
     assert is_inside == key.startswith(prefix)
 
 
 @given(st.binary())
-def test_any_key_survives_translation(key: bytes) -> None:
+def test_keys_round_trip_through_decode_and_encode(key: bytes) -> None:
     keys = Keys("/tenant")
     assert keys.encode(keys.decode(b"/tenant" + key)) == b"/tenant" + key
 
@@ -105,22 +115,22 @@ def test_any_key_survives_translation(key: bytes) -> None:
     forget=st.integers(0, 40),
     after=st.integers(0, 40),
 )
-def test_a_log_holds_all_events_after_its_base(sizes: list[int], max_events: int, forget: int, after: int) -> None:
+def test_event_log_holds_all_events_after_its_base(sizes: list[int], max_events: int, forget: int, after: int) -> None:
     log = EventLog(position=5, max_events=max_events, max_bytes=1 << 20)
-    everything: list[StoreEvent] = []
+    appended: list[StoreEvent] = []
     for revision, size in enumerate(sizes, 6):
         events = [StoreEvent(revision, f"k{i}", b"x", 1) for i in range(size)]
-        everything += events
+        appended += events
         log.append(events, revision)
     log.forget_before(forget)
     assert log.position == 5 + len(sizes)
     if after >= log.base:
-        assert list(log.since(after)) == [event for event in everything if event.revision > after]
+        assert list(log.since(after)) == [event for event in appended if event.revision > after]
     assert forget <= 1 or log.base >= min(forget - 1, log.position)
     assert len(list(log.since(log.base))) <= max_events
 
 
-def test_a_log_is_bounded_in_bytes() -> None:
+def test_event_log_is_bounded_in_bytes() -> None:
     log = EventLog(position=1, max_events=1000, max_bytes=10_000)
     for revision in range(2, 20):
         log.append([StoreEvent(revision, "k", b"x" * 3000, 1)], revision)
@@ -134,7 +144,7 @@ class _Routed:
 
 
 @given(st.lists(st.text("ab/", max_size=4), max_size=8), st.text("ab/", max_size=6))
-def test_routes_find_exactly_the_prefixes_of_a_key(prefixes: list[str], key: str) -> None:
+def test_watch_routes_match_exactly_the_prefixes_of_a_key(prefixes: list[str], key: str) -> None:
     routed = [_Routed(prefix) for prefix in prefixes]
     routes: WatchRoutes[_Routed] = WatchRoutes()
     for watch in routed:
@@ -159,7 +169,7 @@ def test_routes_find_exactly_the_prefixes_of_a_key(prefixes: list[str], key: str
         ("unknown", False),
     ],
 )
-def test_versions(version: str, is_ordered: bool) -> None:
+def test_etcd_versions_with_ordered_progress(version: str, is_ordered: bool) -> None:
     assert has_ordered_progress(version) is is_ordered
 
 
@@ -172,11 +182,11 @@ def test_versions(version: str, is_ordered: bool) -> None:
         ("127.0.0.1:2379", ("127.0.0.1:2379", False)),
     ],
 )
-def test_urls(url: str, address: tuple[str, bool]) -> None:
+def test_endpoint_urls(url: str, address: tuple[str, bool]) -> None:
     assert parse_url(url) == address
 
 
 @pytest.mark.parametrize("url", ["ftp://x:1", "https://"])
-def test_bad_urls(url: str) -> None:
+def test_invalid_endpoint_urls_are_rejected(url: str) -> None:
     with pytest.raises(ValueError, match="not an etcd endpoint"):
         parse_url(url)

@@ -1,4 +1,4 @@
-"""The feed hands each watch what it lacks: from what it kept, from etcd, or as it comes."""
+"""The feed gives each watch its missing events: from its log, from etcd, or live."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ PODS = "/registry/pods/"
 
 
 class _Stream:
-    """Stands for the gRPC stream: the test says what it brings."""
+    """A fake gRPC stream, whose events the test delivers."""
 
     def __init__(self) -> None:
         self.subscribers: dict[int, Subscriber] = {}
@@ -60,7 +60,7 @@ def _events(*revisions: int, prefix: str = PODS) -> list[StoreEvent]:
     return [StoreEvent(revision, f"{prefix}{revision}", b"x", revision) for revision in revisions]
 
 
-def _bring(feed: Subscriber, revisions: Sequence[int], prefix: str = PODS) -> None:
+def _deliver(feed: Subscriber, revisions: Sequence[int], prefix: str = PODS) -> None:
     for revision in revisions:
         feed.on_revisions(_events(revision, prefix=prefix), revision)
 
@@ -72,39 +72,39 @@ async def _read_revisions(watch: EtcdWatch, count: int) -> list[int]:
     return revisions
 
 
-async def test_a_watch_begins_with_what_was_kept() -> None:
+async def test_watch_starts_with_the_events_that_the_feed_has_kept() -> None:
     feed, stream = _feed()
-    _bring(feed, range(11, 20))
-    _bring(feed, [20], prefix="/registry/secrets/")
+    _deliver(feed, range(11, 20))
+    _deliver(feed, [20], prefix="/registry/secrets/")
     async with _watch(feed, after=15) as watch:
-        _bring(feed, [21])
+        _deliver(feed, [21])
         assert await _read_revisions(watch, 5) == [16, 17, 18, 19, 21]
     assert len(stream.subscribers) == 1
 
 
-async def test_a_watch_from_further_back_catches_up_and_joins() -> None:
+async def test_older_watch_catches_up_from_etcd_and_joins_the_feed() -> None:
     feed, stream = _feed()
-    _bring(feed, [11, 12])
+    _deliver(feed, [11, 12])
     async with _watch(feed, after=5) as watch:
         catch_up = stream.catch_up
-        _bring(feed, [13])
-        _bring(catch_up, range(6, 10))
-        assert await _read_revisions(watch, 4) == [6, 7, 8, 9], "what is live waits until the past has been told"
-        _bring(catch_up, [10])
+        _deliver(feed, [13])
+        _deliver(catch_up, range(6, 10))
+        assert await _read_revisions(watch, 4) == [6, 7, 8, 9], "live events wait until the watch has caught up"
+        _deliver(catch_up, [10])
         assert len(stream.subscribers) == 1
         assert await _read_revisions(watch, 4) == [10, 11, 12, 13]
-        _bring(feed, [14])
+        _deliver(feed, [14])
         assert await _read_revisions(watch, 1) == [14]
 
 
-async def test_leaving_while_catching_up_ends_the_etcd_watch() -> None:
+async def test_closing_a_watch_that_catches_up_ends_its_etcd_watch() -> None:
     feed, stream = _feed()
     async with _watch(feed, after=5):
         assert len(stream.subscribers) == 2
     assert len(stream.subscribers) == 1
 
 
-async def test_a_watch_from_the_past_that_is_gone_is_refused() -> None:
+async def test_watch_from_a_compacted_revision_raises_compacted() -> None:
     feed, stream = _feed()
     async with _watch(feed, after=5) as watch:
         stream.catch_up.on_lost(Compacted(8, 10))
@@ -112,22 +112,22 @@ async def test_a_watch_from_the_past_that_is_gone_is_refused() -> None:
             await anext(watch)
 
 
-async def test_a_slow_reader_is_bounded_and_misses_nothing() -> None:
+async def test_slow_watch_has_a_bounded_queue_and_misses_no_event() -> None:
     feed, _ = _feed()
     last = 10 + MAX_QUEUED + 2000
     async with _watch(feed, after=10) as watch:
-        _bring(feed, range(11, last + 1))
+        _deliver(feed, range(11, last + 1))
         assert watch._queued == MAX_QUEUED + 1
         assert await _read_revisions(watch, last - 10) == list(range(11, last + 1))
-        _bring(feed, [last + 1])
+        _deliver(feed, [last + 1])
         assert await _read_revisions(watch, 1) == [last + 1]
 
 
-async def test_a_very_slow_reader_catches_up_from_etcd() -> None:
+async def test_watch_slower_than_the_kept_events_catches_up_from_etcd() -> None:
     feed, stream = _feed(max_events=100)
     last = 10 + MAX_QUEUED + 2000
     async with _watch(feed, after=10) as watch:
-        _bring(feed, range(11, last + 1))
+        _deliver(feed, range(11, last + 1))
         queued = 10 + MAX_QUEUED + 1
         assert await _read_revisions(watch, MAX_QUEUED + 1) == list(range(11, queued + 1))
         waiting = asyncio.ensure_future(_read_revisions(watch, last - queued))
@@ -138,33 +138,33 @@ async def test_a_very_slow_reader_catches_up_from_etcd() -> None:
         assert len(stream.subscribers) == 1
 
 
-async def test_progress_comes_when_the_feed_is_there() -> None:
+async def test_progress_is_reported_when_the_feed_reaches_the_current_revision() -> None:
     feed, stream = _feed()
     batches: list[Batch] = []
     async with _watch(feed, after=10, on_batch=batches.append, current=12) as watch:
-        asking = asyncio.ensure_future(watch.request_progress())
+        progress = asyncio.ensure_future(watch.request_progress())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert stream.progress_requests == 1
-        _bring(feed, [11], prefix="/other/")
+        _deliver(feed, [11], prefix="/other/")
         await asyncio.sleep(0)
-        assert not asking.done()
-        _bring(feed, [12], prefix="/other/")
-        await asking
+        assert not progress.done()
+        _deliver(feed, [12], prefix="/other/")
+        await progress
         assert batches == [Batch((), 12)]
 
 
-async def test_progress_asked_for_while_behind_comes_after_the_events() -> None:
+async def test_progress_requested_while_catching_up_follows_the_events() -> None:
     feed, stream = _feed()
     batches: list[Batch] = []
     async with _watch(feed, after=8, on_batch=batches.append, current=10) as watch:
         await watch.request_progress()
         assert batches == []
-        _bring(stream.catch_up, [9, 10])
+        _deliver(stream.catch_up, [9, 10])
         assert [(len(batch.events), batch.revision) for batch in batches] == [(1, 9), (1, 10), (0, 10)]
 
 
-async def test_events_of_several_revisions_are_sorted_to_their_watches() -> None:
+async def test_events_of_several_revisions_are_routed_by_prefix() -> None:
     feed, _ = _feed()
     pods: list[Batch] = []
     everything: list[Batch] = []
@@ -178,21 +178,21 @@ async def test_events_of_several_revisions_are_sorted_to_their_watches() -> None
     assert everything == [Batch(events, 13)]
 
 
-async def test_a_lost_feed_ends_its_watches_and_begins_again() -> None:
+async def test_lost_feed_ends_its_watches_and_restarts_after_the_compaction() -> None:
     feed, _ = _feed()
     async with _watch(feed, after=10) as watch:
-        _bring(feed, [11])
+        _deliver(feed, [11])
         feed.on_lost(Compacted(50, 60))
-        assert await _read_revisions(watch, 1) == [11], "what was told before can still be read"
+        assert await _read_revisions(watch, 1) == [11], "events received before can still be read"
         with pytest.raises(Compacted):
             await anext(watch)
     assert feed.position == 50
     async with _watch(feed, after=55) as watch:
-        _bring(feed, [55, 56])
+        _deliver(feed, [55, 56])
         assert await _read_revisions(watch, 1) == [56]
 
 
-async def test_a_feed_that_is_refused_refuses() -> None:
+async def test_failed_feed_fails_its_watches() -> None:
     feed, _ = _feed()
     feed.on_lost(StorageError("no"))
     with pytest.raises(StorageError, match="no"):
@@ -202,7 +202,7 @@ async def test_a_feed_that_is_refused_refuses() -> None:
             await anext(watch)
 
 
-async def test_closing_wakes_everyone() -> None:
+async def test_close_wakes_all_waiting_readers() -> None:
     feed, _ = _feed()
     waiting = asyncio.ensure_future(feed.reached(11))
     async with _watch(feed, after=10) as watch, _watch(feed, after=2) as behind:
@@ -243,46 +243,48 @@ def _connection(position: int = 10) -> SimpleNamespace:
     return SimpleNamespace(subscriber=subscriber, receive=connection.receive, subscribers=subscribers)
 
 
-def test_fragments_are_put_together() -> None:
-    it = _connection()
-    it.receive(_response(11, 12, fragment=True))
-    it.receive(_response(12, fragment=True))
-    assert it.subscriber.batches == []
-    it.receive(_response(12, 13))
-    assert it.subscriber.batches == [([11, 12, 12, 12, 13], 13)]
+def test_fragmented_responses_are_reassembled() -> None:
+    connection = _connection()
+    connection.receive(_response(11, 12, fragment=True))
+    connection.receive(_response(12, fragment=True))
+    assert connection.subscriber.batches == []
+    connection.receive(_response(12, 13))
+    assert connection.subscriber.batches == [([11, 12, 12, 12, 13], 13)]
 
 
-def test_what_was_seen_before_a_break_is_dropped() -> None:
-    it = _connection()
-    it.receive(_response(9, 10, 10))
-    it.receive(_response(10, 11))
-    assert it.subscriber.batches == [([11], 11)]
+def test_events_repeated_after_a_reconnect_are_dropped() -> None:
+    connection = _connection()
+    connection.receive(_response(9, 10, 10))
+    connection.receive(_response(10, 11))
+    assert connection.subscriber.batches == [([11], 11)]
 
 
 @pytest.mark.parametrize("revisions", [(12,), (11, 13)])
-def test_a_missing_revision_is_noticed(revisions: tuple[int, ...]) -> None:
-    it = _connection()
-    it.receive(_response(*revisions))
-    assert it.subscriber.batches == []
-    assert isinstance(it.subscriber.lost, Compacted)
-    assert it.subscriber.lost.compacted == revisions[-1] - 1
-    assert it.subscribers == {}
+def test_missing_revision_ends_the_subscription(revisions: tuple[int, ...]) -> None:
+    connection = _connection()
+    connection.receive(_response(*revisions))
+    assert connection.subscriber.batches == []
+    assert isinstance(connection.subscriber.lost, Compacted)
+    assert connection.subscriber.lost.compacted == revisions[-1] - 1
+    assert connection.subscribers == {}
 
 
-def test_a_progress_mark_is_not_believed_where_it_may_overtake_events() -> None:
+def test_progress_notifications_that_may_overtake_events_are_ignored() -> None:
     pb = load()
-    it = _connection()
-    it.receive(pb.WatchResponse(watch_id=-1, header=pb.ResponseHeader(revision=99)))
-    it.receive(pb.WatchResponse(watch_id=1, header=pb.ResponseHeader(revision=99)))
-    assert it.subscriber.batches == []
+    connection = _connection()
+    connection.receive(pb.WatchResponse(watch_id=-1, header=pb.ResponseHeader(revision=99)))
+    connection.receive(pb.WatchResponse(watch_id=1, header=pb.ResponseHeader(revision=99)))
+    assert connection.subscriber.batches == []
 
 
-def test_a_cancelled_watch() -> None:
-    it = _connection()
-    assert it.receive(_response(canceled=True, compact_revision=15))
-    assert isinstance(it.subscriber.lost, Compacted)
-    it = _connection()
-    assert not it.receive(_response(canceled=True, cancel_reason="etcdserver: no leader")), "the stream is opened anew"
-    it = _connection()
-    assert it.receive(_response(created=True, canceled=True, cancel_reason="etcdserver: permission denied"))
-    assert "permission denied" in str(it.subscriber.lost)
+def test_watch_cancelled_by_etcd_is_ended_or_reopened() -> None:
+    connection = _connection()
+    assert connection.receive(_response(canceled=True, compact_revision=15))
+    assert isinstance(connection.subscriber.lost, Compacted)
+    connection = _connection()
+    assert not connection.receive(_response(canceled=True, cancel_reason="etcdserver: no leader")), (
+        "the stream is opened again"
+    )
+    connection = _connection()
+    assert connection.receive(_response(created=True, canceled=True, cancel_reason="etcdserver: permission denied"))
+    assert "permission denied" in str(connection.subscriber.lost)

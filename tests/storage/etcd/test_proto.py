@@ -1,4 +1,4 @@
-"""Messages made from etcd.proto at run time are those that protoc makes of it."""
+"""Messages that are built from etcd.proto at run time equal those that protoc generates."""
 
 import importlib.resources
 from pathlib import Path
@@ -23,8 +23,8 @@ def test_the_parser_agrees_with_protoc(tmp_path: Path) -> None:
     assert parse(PROTO.read_text(), name=PROTO.name) == file
 
 
-def test_bytes_on_the_wire() -> None:
-    """By hand from etcd's published field numbers: compare mod revision of "k" with 7, then put "v" with lease 9."""
+def test_wire_encoding_of_a_transaction() -> None:
+    """Expected bytes, encoded by hand: compare the mod revision of "k" with 7, then put "v" with lease 9."""
     pb = load()
     request = pb.TxnRequest(
         compare=[pb.Compare(target=pb.Compare.MOD, key=b"k", mod_revision=7)],

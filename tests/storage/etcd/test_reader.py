@@ -1,4 +1,4 @@
-"""A question that is shared is never older than the one who asks."""
+"""Requests that callers share: no caller gets the result of a request that was sent before its call."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from sampan.storage.etcd.reader import SharedRequest
 
 
 class _Store:
-    """Answers when told to."""
+    """A fake store, whose responses the test sets."""
 
     def __init__(self) -> None:
         self.pending: asyncio.Queue[asyncio.Future[int]] = asyncio.Queue()
@@ -22,13 +22,13 @@ class _Store:
         return revision
 
 
-async def test_who_comes_during_a_question_gets_the_next() -> None:
+async def test_caller_during_a_request_gets_the_result_of_the_next_request() -> None:
     store = _Store()
-    question = SharedRequest(store.revision)
-    async with running(question.run()):
-        early = [asyncio.ensure_future(question.ask()) for _ in range(3)]
+    request = SharedRequest(store.revision)
+    async with running(request.run()):
+        early = [asyncio.ensure_future(request.ask()) for _ in range(3)]
         first = await store.pending.get()
-        late = [asyncio.ensure_future(question.ask()) for _ in range(3)]
+        late = [asyncio.ensure_future(request.ask()) for _ in range(3)]
         await asyncio.sleep(0)
         first.set_result(10)
         assert await asyncio.gather(*early) == [10, 10, 10]
@@ -39,39 +39,39 @@ async def test_who_comes_during_a_question_gets_the_next() -> None:
         assert store.pending.empty()
 
 
-async def test_one_who_leaves_takes_nobody_along() -> None:
+async def test_cancelled_caller_does_not_cancel_the_shared_request() -> None:
     store = _Store()
-    question = SharedRequest(store.revision)
-    async with running(question.run()):
-        leaving, staying = (asyncio.ensure_future(question.ask()) for _ in range(2))
+    request = SharedRequest(store.revision)
+    async with running(request.run()):
+        cancelled, waiting = (asyncio.ensure_future(request.ask()) for _ in range(2))
         pending = await store.pending.get()
-        leaving.cancel()
+        cancelled.cancel()
         pending.set_result(3)
-        assert await staying == 3
+        assert await waiting == 3
 
 
-async def test_an_error_reaches_all_who_asked_and_the_next_question_is_put() -> None:
+async def test_error_reaches_all_callers_and_the_next_request_is_sent() -> None:
     store = _Store()
-    question = SharedRequest(store.revision)
-    async with running(question.run()):
-        asking = [asyncio.ensure_future(question.ask()) for _ in range(2)]
+    request = SharedRequest(store.revision)
+    async with running(request.run()):
+        callers = [asyncio.ensure_future(request.ask()) for _ in range(2)]
         (await store.pending.get()).set_exception(ZeroDivisionError())
-        for result in await asyncio.gather(*asking, return_exceptions=True):
+        for result in await asyncio.gather(*callers, return_exceptions=True):
             assert isinstance(result, ZeroDivisionError)
-        again = asyncio.ensure_future(question.ask())
+        again = asyncio.ensure_future(request.ask())
         (await store.pending.get()).set_result(4)
         assert await again == 4
 
 
-async def test_closing_answers_those_who_wait() -> None:
+async def test_close_fails_waiting_callers() -> None:
     store = _Store()
-    question = SharedRequest(store.revision)
-    async with running(question.run()):
-        first = asyncio.ensure_future(question.ask())
+    request = SharedRequest(store.revision)
+    async with running(request.run()):
+        first = asyncio.ensure_future(request.ask())
         await store.pending.get()
-        second = asyncio.ensure_future(question.ask())
+        second = asyncio.ensure_future(request.ask())
         await asyncio.sleep(0)
-    question.close()
+    request.close()
     for task in (first, second):
         with pytest.raises(Closed):
             await task

@@ -1,4 +1,4 @@
-"""Leases are shared, for a while, by a bounded number of keys."""
+"""Leases: each is shared for a limited time by a limited number of keys."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,7 +10,7 @@ from sampan.storage.etcd.writer import MAX_KEYS, Leases
 
 
 class _Etcd:
-    """Grants what it is asked for, or at least `least_s`."""
+    """Grants leases with the requested TTL, or at least `least_s`."""
 
     def __init__(self, least_s: int = 0) -> None:
         self.granted: list[int] = []
@@ -23,12 +23,12 @@ class _Etcd:
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """A loop whose time can be moved on."""
+    """An event loop whose time a test can advance."""
 
-    passed = 0.0
+    advanced_s = 0.0
 
     def time(self) -> float:
-        return super().time() + self.passed
+        return super().time() + self.advanced_s
 
 
 def _run(main: Callable[[_Loop], Coroutine[Any, Any, None]]) -> None:
@@ -43,38 +43,38 @@ def test_keys_written_together_share_a_lease() -> None:
         leases = Leases(etcd.grant)
         leased = await asyncio.gather(*(leases.take(3600) for _ in range(100)))
         assert set(leased) == {1}
-        assert etcd.granted == [3660], "a minute more than asked for, for those who come within it"
-        assert await leases.take(60) == 2, "another time to live is another lease"
+        assert etcd.granted == [3660], "a minute longer than requested, so that later keys can share the lease"
+        assert await leases.take(60) == 2, "another TTL needs another lease"
 
     _run(main)
 
 
 @pytest.mark.parametrize(("ttl_s", "usable_s"), [(3600.0, 60.0), (100.0, 5.0), (2.0, 1.0), (0.5, 1.5)])
-def test_a_lease_serves_while_enough_of_it_is_left(ttl_s: float, usable_s: float) -> None:
+def test_lease_is_reused_while_its_remaining_ttl_suffices(ttl_s: float, usable_s: float) -> None:
     async def main(loop: _Loop) -> None:
         leases = Leases(_Etcd().grant)
         assert await leases.take(ttl_s) == 1
-        loop.passed += usable_s - 0.3
+        loop.advanced_s += usable_s - 0.3
         assert await leases.take(ttl_s) == 1
-        loop.passed += 0.6
+        loop.advanced_s += 0.6
         assert await leases.take(ttl_s) == 2
 
     _run(main)
 
 
-def test_a_server_that_grants_more_is_taken_at_its_word() -> None:
+def test_lease_with_a_longer_granted_ttl_is_reused_longer() -> None:
     async def main(loop: _Loop) -> None:
         leases = Leases(_Etcd(least_s=10).grant)
         assert await leases.take(2) == 1
-        loop.passed += 7.5
+        loop.advanced_s += 7.5
         assert await leases.take(2) == 1
-        loop.passed += 1
+        loop.advanced_s += 1
         assert await leases.take(2) == 2
 
     _run(main)
 
 
-def test_a_lease_serves_so_many_keys() -> None:
+def test_lease_is_shared_by_at_most_max_keys() -> None:
     async def main(loop: _Loop) -> None:
         leases = Leases(_Etcd().grant)
         leased = [await leases.take(3600) for _ in range(2 * MAX_KEYS + 1)]
@@ -83,7 +83,7 @@ def test_a_lease_serves_so_many_keys() -> None:
     _run(main)
 
 
-def test_a_lease_that_is_gone_is_not_handed_out_again() -> None:
+def test_dropped_lease_is_not_reused() -> None:
     async def main(loop: _Loop) -> None:
         leases = Leases(_Etcd().grant)
         leases.drop(await leases.take(3600))
@@ -92,7 +92,7 @@ def test_a_lease_that_is_gone_is_not_handed_out_again() -> None:
     _run(main)
 
 
-def test_a_failed_grant_fails_its_taker_and_no_more() -> None:
+def test_failed_grant_fails_only_its_own_caller() -> None:
     async def main(loop: _Loop) -> None:
         etcd, outcomes = _Etcd(), [ZeroDivisionError(), None]
 

@@ -54,6 +54,20 @@ def test_variables_are_evaluated_lazily_and_can_use_earlier_variables() -> None:
     run(work())
 
 
+def test_variable_is_evaluated_once_for_all_validations() -> None:
+    """A variable counts once against the cost budget of the policy, which twenty evaluations of this one exceed."""
+
+    async def work() -> None:
+        async with policies() as cluster:
+            loop = "object.data.all(a, object.data.all(b, object.data.all(c, a != 'x' && b != 'x' && c != 'x')))"
+            validations = [{"expression": f"variables.costly || {number} == 0"} for number in range(1, 21)]
+            await cluster.validate(*validations, variables=[{"name": "costly", "expression": loop}])
+            reply = await cluster.create(data={f"k{index}": "v" for index in range(40)})
+            assert reply.code == 201, reply.body
+
+    run(work())
+
+
 def test_evaluation_error_is_ignored_with_failure_policy_ignore() -> None:
     async def work() -> None:
         async with policies() as cluster:
@@ -73,14 +87,24 @@ def test_a_binding_can_warn_instead_of_denying() -> None:
     run(work())
 
 
-def test_parameters_are_selected_by_label() -> None:
+@pytest.mark.parametrize(
+    "reference",
+    [
+        {"name": "limit"},
+        {"name": "limit", "namespace": "ns"},
+        {"selector": {"matchLabels": {"role": "limit"}}},
+    ],
+    ids=str,
+)
+def test_parameters_are_found_by_name_or_by_label(reference: dict[str, Any]) -> None:
     async def work() -> None:
         async with policies() as cluster:
+            await cluster.create("other", data={"max": "0"})
             await cluster.create("limit", data={"max": "3"}, metadata={"labels": {"role": "limit"}})
             await cluster.validate(
-                {"expression": "request.name == 'limit' || size(object.data) <= int(params.data.max)"},
+                {"expression": "size(object.data) <= int(params.data.max)"},
                 paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
-                paramRef={"selector": {"matchLabels": {"role": "limit"}}, "parameterNotFoundAction": "Deny"},
+                paramRef={**reference, "parameterNotFoundAction": "Deny"},
             )
             assert (await cluster.create("a", data={"k": "v"})).code == 201
             assert (await cluster.create("b", data=dict.fromkeys("abcd", "v"))).code == 422

@@ -181,6 +181,20 @@ def test_webhook_certificate_of_unknown_ca_is_rejected(tmp_path: Path) -> None:
     run(work())
 
 
+def test_webhook_certificate_for_another_name_is_rejected(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with webhooks(tmp_path, allow, names=("other.example.com",)) as hooks:
+            by_name = {"name": "a.example.com", "clientConfig": hooks.server.client_config(host="localhost")}
+            await hooks.register("ValidatingWebhookConfiguration", by_name)
+            reply = await hooks.create()
+            assert reply.code == 500
+            assert "failed to verify certificate" in reply.json["message"]
+            assert "not valid for 'localhost'" in reply.json["message"]
+            assert hooks.server.requests == []
+
+    run(work())
+
+
 def test_a_webhook_with_side_effects_is_not_called_in_a_dry_run(tmp_path: Path) -> None:
     async def work() -> None:
         async with webhooks(tmp_path, allow) as hooks:
@@ -254,6 +268,21 @@ def test_webhook_patch_that_cannot_be_applied_is_an_internal_error(tmp_path: Pat
         async with webhooks(tmp_path, respond) as hooks:
             await hooks.register("MutatingWebhookConfiguration", {"name": "a.example.com"})
             assert (await hooks.create()).code == 500
+
+    run(work())
+
+
+def test_object_that_a_webhook_patch_makes_invalid_is_rejected(tmp_path: Path) -> None:
+    def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
+        return json_patch({"op": "add", "path": "/data", "value": {"not a key": "v"}})
+
+    async def work() -> None:
+        async with webhooks(tmp_path, respond) as hooks:
+            await hooks.register("MutatingWebhookConfiguration", {"name": "a.example.com"})
+            reply = await hooks.create(data={"key": "v"})
+            assert (reply.code, reply.json["reason"]) == (422, "Invalid")
+            assert [cause["field"] for cause in reply.json["details"]["causes"]] == ["data[not a key]"]
+            assert (await hooks.cluster.send("GET", f"{CONFIGMAPS}/a")).code == 404
 
     run(work())
 

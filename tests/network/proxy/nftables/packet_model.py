@@ -1,6 +1,6 @@
 """A model of nftables that walks packets through the operations that the proxy would commit.
 
-It reads the text of the rules, in the small language that the proxy writes, and knows nothing of services.
+It parses the text of the rules, as far as the proxy uses the language of nftables, and knows nothing of services.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Model:
     # -- operations --------------------------------------------------------------------------------------------------
 
     def apply(self, operations: Iterable[Operation]) -> None:
-        """Apply a transaction. References to what does not exist, and deletions of what is in use, are errors."""
+        """Apply a transaction. References to missing objects, and deletions of objects in use, are errors."""
         for operation in operations:
             self._apply(operation)
         self.check()
@@ -151,7 +151,7 @@ class Model:
         try:
             packet = self._hook("output" if is_output else "prerouting", packet, choose)
             is_delivered = packet.destination in self.local_addresses
-            if is_delivered or not is_output:  # what the node sends to itself comes in by the loopback interface
+            if is_delivered or not is_output:  # packets of the node to itself arrive on the loopback interface
                 packet = self._hook("input" if is_delivered else "forward", packet, choose)
             if is_output or not is_delivered:
                 self._hook("postrouting", packet, choose)
@@ -180,7 +180,7 @@ class Model:
         return packet, False
 
     def _rule(self, rule: str, packet: Packet, choose: Choose) -> tuple[Packet, str, bool]:
-        """Return the packet after a rule, where it goes to, and whether it is accepted."""
+        """Return the packet after a rule, its target chain, and whether it is accepted."""
         rest = rule
         while rest:
             for pattern, action in _LANGUAGE:

@@ -1,4 +1,4 @@
-"""Random packets through the compiled rules, compared with what services promise."""
+"""Random packets through the compiled rules, compared with the oracle."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.network.proxy.nftables.compilers import compiler_of
 from tests.network.proxy.nftables.packet_model import Model, Packet
 from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, service
 from tests.network.proxy.random_services import (
-    BALANCED,
+    CLIENT_IPS,
     CLUSTER_CIDRS,
-    EXTERNAL,
+    EXTERNAL_IPS,
+    LOAD_BALANCER_IPS,
     NODE_IPS,
-    OUTSIDE,
-    World,
+    RandomCluster,
     cluster_ip,
     pod_ip,
 )
@@ -30,47 +30,47 @@ from tests.network.proxy.service_oracle import Oracle
 TIMES = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
 
 
-def packets(world: World, family: str) -> Iterator[Packet]:
-    """Packets from every kind of source to every kind of destination, with ports in use and others."""
-    sources = [(address, "eth0") for address in OUTSIDE[family]]
+def packets(cluster: RandomCluster, family: str) -> Iterator[Packet]:
+    """Yield packets from every kind of source to every kind of destination, with used and unused ports."""
+    sources = [(address, "eth0") for address in CLIENT_IPS[family]]
     sources += [(pod_ip(family, number), "sampan0") for number in range(4)]
-    sources += [(NODE_IPS[family], ""), (BALANCED[family][0], "")]
-    numbers = range(world.count)
-    targets = [(cluster_ip(family, n), 8000 + m) for n in numbers for m in {n, (n + 1) % world.count}]
-    targets += [(a, 8000 + n) for n in numbers for a in (*EXTERNAL[family], *BALANCED[family])]
+    sources += [(NODE_IPS[family], ""), (LOAD_BALANCER_IPS[family][0], "")]
+    numbers = range(cluster.count)
+    targets = [(cluster_ip(family, n), 8000 + m) for n in numbers for m in {n, (n + 1) % cluster.count}]
+    targets += [(a, 8000 + n) for n in numbers for a in (*EXTERNAL_IPS[family], *LOAD_BALANCER_IPS[family])]
     targets += [(NODE_IPS[family], 30000 + n) for n in numbers]
-    targets += [(cluster_ip(family, 99), 80), (pod_ip(family, 3), 80), (OUTSIDE[family][0], 443)]
+    targets += [(cluster_ip(family, 99), 80), (pod_ip(family, 3), 80), (CLIENT_IPS[family][0], 443)]
     for source, interface in sources:
         for destination, port in targets:
-            protocol = world.random.choice(["tcp", "udp", "sctp"])
+            protocol = cluster.random.choice(["tcp", "udp", "sctp"])
             yield Packet(source, destination, protocol, port, interface)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("seed", range(30))
-def test_packets_reach_what_services_promise(family: str, seed: int) -> None:
-    world = World(seed).fill()
+def test_compiled_rules_decide_like_the_oracle(family: str, seed: int) -> None:
+    cluster = RandomCluster(seed).fill()
     tracker = ServiceTracker(node_name=NODE)
-    world.track(tracker)
+    cluster.track(tracker)
     table = RecordedTable(compiler_of(family))
     table.sync(tracker.take_changes())
-    model, oracle = table.model(frozenset(NODE_IPS.values())), Oracle(world)
-    for packet in packets(world, family):
+    model, oracle = table.model(frozenset(NODE_IPS.values())), Oracle(cluster)
+    for packet in packets(cluster, family):
         assert model.outcomes(packet) == oracle.outcomes(packet), packet
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_client_stays_with_its_endpoint(family: str) -> None:
-    world = World(3).fill()
-    for item in world.services.values():
+def test_session_affinity_keeps_the_endpoint_of_a_client(family: str) -> None:
+    cluster = RandomCluster(3).fill()
+    for item in cluster.services.values():
         item.spec.sessionAffinity = "ClientIP"
     tracker = ServiceTracker(node_name=NODE)
-    world.track(tracker)
+    cluster.track(tracker)
     table = RecordedTable(compiler_of(family))
     table.sync(tracker.take_changes())
     model = table.model(frozenset(NODE_IPS.values()))
     count = 0
-    for packet in packets(world, family):
+    for packet in packets(cluster, family):
         for outcome, after in model.branches(packet):
             if outcome.statement == "pass" and outcome.destination != packet.destination:
                 count += 1
@@ -78,17 +78,17 @@ def test_a_client_stays_with_its_endpoint(family: str) -> None:
     assert count > 10
 
 
-def test_masquerade_of_everything() -> None:
+def test_masquerade_all() -> None:
     config = ProxyConfig(cluster_cidrs=CLUSTER_CIDRS, masquerade_all=True, masquerade_bit=3)
-    world = World(2).fill()
+    cluster = RandomCluster(2).fill()
     tracker = ServiceTracker(node_name=NODE)
-    world.track(tracker)
+    cluster.track(tracker)
     table = RecordedTable(compiler_of("IPv4", config))
     table.sync(tracker.take_changes())
     model: Model = table.model(frozenset(NODE_IPS.values()))
     translated = [
         outcome
-        for packet in packets(world, "IPv4")
+        for packet in packets(cluster, "IPv4")
         if packet.destination.startswith("10.96.")
         for outcome in model.outcomes(packet)
         if outcome.statement == "pass"
@@ -99,23 +99,25 @@ def test_masquerade_of_everything() -> None:
 
 @pytest.mark.parametrize("victim_name", ["dns", "zzz"])
 @pytest.mark.parametrize(
-    "victim_spec", [{}, {"ip": "10.96.0.7", "ingress": ["10.96.0.10"]}], ids=["cluster", "balancer"]
+    "victim_spec", [{}, {"ip": "10.96.0.7", "ingress": ["10.96.0.10"]}], ids=["cluster IP", "load balancer IP"]
 )
-def test_capture_the_address_of_a_service_by_an_external_ip(victim_name: str, victim_spec: dict[str, Any]) -> None:
+def test_external_ip_does_not_capture_the_address_of_another_service(
+    victim_name: str, victim_spec: dict[str, Any]
+) -> None:
     victim, capture = service(victim_name, **victim_spec), service("a", ip="10.96.0.66", externalIPs=["10.96.0.10"])
     capture.metadata.creationTimestamp, victim.metadata.creationTimestamp = TIMES
-    packet = Packet(OUTSIDE["IPv4"][0], "10.96.0.10", "tcp", 80, "eth0")
+    packet = Packet(CLIENT_IPS["IPv4"][0], "10.96.0.10", "tcp", 80, "eth0")
     for order in ([victim, capture], [capture, victim]):
         table = table_of(*order)
         assert {outcome.destination for outcome in table.model(frozenset()).outcomes(packet)} == {pod_of(victim_name)}
 
 
 @pytest.mark.parametrize("name", ["a", "z"])
-def test_capture_the_external_ip_of_an_older_service(name: str) -> None:
+def test_shared_external_ip_belongs_to_the_oldest_service(name: str) -> None:
     old = service("m", ip="10.96.0.7", externalIPs=["192.0.2.9"])
     new = service(name, ip="10.96.0.66", externalIPs=["192.0.2.9"])
     old.metadata.creationTimestamp, new.metadata.creationTimestamp = TIMES
-    packet = Packet(OUTSIDE["IPv4"][0], "192.0.2.9", "tcp", 80, "eth0")
+    packet = Packet(CLIENT_IPS["IPv4"][0], "192.0.2.9", "tcp", 80, "eth0")
     for order in ([old, new], [new, old]):
         table = table_of(*order)
         assert {outcome.destination for outcome in table.model(frozenset()).outcomes(packet)} == {pod_of("m")}
@@ -126,7 +128,7 @@ def pod_of(name: str) -> str:
 
 
 def table_of(*services: Service) -> RecordedTable:
-    """Return the table after these services were created one after the other."""
+    """Return the table after these services were created in this order."""
     tracker, table = ServiceTracker(node_name=NODE), RecordedTable(compiler_of("IPv4"))
     for item in services:
         tracker.on_slice(None, endpoint_slice(item.metadata.name, endpoint(pod_of(item.metadata.name))))
@@ -136,17 +138,17 @@ def table_of(*services: Service) -> RecordedTable:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_changes_lead_to_the_same_table_as_a_start(seed: int) -> None:
-    world = World(seed).fill()
+def test_incremental_changes_lead_to_the_same_table_as_a_rebuild(seed: int) -> None:
+    cluster = RandomCluster(seed).fill()
     tracker = ServiceTracker(node_name=NODE)
-    world.track(tracker)
+    cluster.track(tracker)
     table = RecordedTable(compiler_of("IPv4"))
     table.sync(tracker.take_changes())
     for _ in range(30):
-        for _ in range(world.random.randint(1, 3)):
-            world.change(tracker)
+        for _ in range(cluster.random.randint(1, 3)):
+            cluster.change(tracker)
         table.sync(tracker.take_changes())
-    fresh, again = RecordedTable(compiler_of("IPv4")), ServiceTracker(node_name=NODE)
-    world.track(again)
-    fresh.sync(again.take_changes())
-    assert table.content == fresh.content
+    rebuilt, new_tracker = RecordedTable(compiler_of("IPv4")), ServiceTracker(node_name=NODE)
+    cluster.track(new_tracker)
+    rebuilt.sync(new_tracker.take_changes())
+    assert table.content == rebuilt.content

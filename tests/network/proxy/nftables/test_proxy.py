@@ -28,14 +28,14 @@ from sampan.network.proxy.tracker import ServiceChange
 from tests.controllers.cluster import Cluster, cluster
 from tests.eventually import eventually
 from tests.network.pods.lab import NODE_IP, NODE_IP6, Lab, needs_network
-from tests.network.proxy.events import KeptEvents
+from tests.network.proxy.events import RecordedEvents
 from tests.network.proxy.objects import NODE, endpoint, endpoint_slice
 
 pytestmark = needs_network
 
 
 @dataclass
-class KeptChanges:
+class RecordedChanges:
     """An observer that keeps the names of changed services."""
 
     names: list[str] = field(default_factory=list)
@@ -49,8 +49,8 @@ class RunningProxy:
     lab: Lab
     cluster: Cluster
     proxy: Proxy
-    changes: KeptChanges
-    events: KeptEvents
+    changes: RecordedChanges
+    events: RecordedEvents
     metrics: Metrics
 
     async def rules(self) -> str:
@@ -97,7 +97,7 @@ async def running_proxy(lab: Lab, config: ProxyConfig | None = None) -> AsyncIte
         await api.client.of(Node).update_status(node)
         user = UserInfo("system:kube-proxy", groups=(AUTHENTICATED,))
         client = Client(transport=api.transport.as_user(user), clock=api.clock, component="kube-proxy")
-        changes, events, metrics = KeptChanges(), KeptEvents(), Metrics()
+        changes, events, metrics = RecordedChanges(), RecordedEvents(), Metrics()
         proxy_metrics = ProxyMetrics(metrics, clock=api.clock)
         async with InformerFactory(client=client) as informers, asyncio.TaskGroup() as group:
             proxy = Proxy(
@@ -131,7 +131,7 @@ async def test_services_become_rules(lab: Lab) -> None:
         await running.rules_with("dnat to 10.77.0.6:8080")
         await running.cluster.client.of(Service).delete("web", "default")
         await running.rules_without(element)
-        await running.rules_without("default/web")  # the chains too, a little later
+        await running.rules_without("default/web")  # the chains are deleted a little later
         text = running.metrics.text()
         assert 'kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"} 1' in text
         assert 'kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv4"} 0' in text
@@ -141,7 +141,7 @@ async def test_services_become_rules(lab: Lab) -> None:
 @pytest.mark.parametrize(
     "damage", ["flush ruleset", "flush chain ip kube-proxy services", "delete table ip6 kube-proxy"]
 )
-async def test_rules_that_others_delete_come_back(lab: Lab, damage: str) -> None:
+async def test_rules_deleted_by_other_programs_are_restored(lab: Lab, damage: str) -> None:
     async with running_proxy(lab) as running:
         web = await running.serve("web", "10.77.0.5")
         expected = (f"{web.spec.clusterIP} . tcp . 80 : goto", "@service-ips", "table ip6 kube-proxy")
@@ -150,7 +150,7 @@ async def test_rules_that_others_delete_come_back(lab: Lab, damage: str) -> None
         await running.rules_with(*expected, "ip daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports")
 
 
-async def test_an_audit_restores_elements(lab: Lab) -> None:
+async def test_audit_restores_deleted_map_elements(lab: Lab) -> None:
     config = ProxyConfig(cluster_cidrs=["10.77.0.0/16"], audit_period_s=60)
     async with running_proxy(lab, config) as running:
         web = await running.serve("web", "10.77.0.5")
@@ -161,13 +161,13 @@ async def test_an_audit_restores_elements(lab: Lab) -> None:
         await running.rules_with(element)
 
 
-async def test_a_refused_service_is_reported_and_tried_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    original, is_refused = ProxyTable.apply, [True]
+async def test_rejected_service_gets_an_event_and_is_retried(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, is_rejected = ProxyTable.apply, [True]
 
     def apply(self: ProxyTable, states: ServiceStates) -> dict[object, str]:
-        bad = [service for service in states if service.name == "broken" and is_refused[0]]
-        rest = {service: ports for service, ports in states.items() if service not in bad}
-        return original(self, rest) | dict.fromkeys(bad, "No such file or directory")  # type: ignore[return-value]
+        rejected = [service for service in states if service.name == "broken" and is_rejected[0]]
+        accepted = {service: ports for service, ports in states.items() if service not in rejected}
+        return original(self, accepted) | dict.fromkeys(rejected, "No such file or directory")  # type: ignore[return-value]
 
     monkeypatch.setattr(ProxyTable, "apply", apply)
     async with running_proxy(lab) as running:
@@ -177,13 +177,13 @@ async def test_a_refused_service_is_reported_and_tried_again(lab: Lab, monkeypat
         await eventually(lambda: len(running.events.events) == 2, step=lambda: running.cluster.clock.advance(0.5))
         assert {(reason, name) for _, reason, name, _ in running.events.events} == {(REFUSED_REASON, "default/broken")}
         assert "10.77.0.5" not in await running.rules()
-        is_refused[0] = False
+        is_rejected[0] = False
         await running.cluster.clock.advance(31)
         await running.rules_with("10.77.0.5:8080")
         assert len(running.events.events) == 2
 
 
-async def test_the_node_changes(lab: Lab) -> None:
+async def test_rules_follow_address_changes_of_the_node(lab: Lab) -> None:
     config = ProxyConfig(detect_local_mode="NodeCIDR", min_sync_period_s=0.1)
     async with running_proxy(lab, config) as running:
         await running.rules_with("ip saddr != 10.77.0.0/24")
@@ -194,13 +194,13 @@ async def test_the_node_changes(lab: Lab) -> None:
         await running.rules_with("elements = { 192.0.2.77 }")
 
 
-async def test_node_ports_on_addresses_of_interfaces(lab: Lab) -> None:
+async def test_node_port_addresses_select_interface_addresses(lab: Lab) -> None:
     config = ProxyConfig(node_port_addresses=["192.0.2.0/24", "2001:db8::/64"], min_sync_period_s=0.1)
     async with running_proxy(lab, config) as running:
         await running.rules_with(f"elements = {{ {NODE_IP} }}", f"elements = {{ {NODE_IP6} }}")
 
 
-async def test_rules_are_removed_if_nothing_is_to_take_them_over(lab: Lab) -> None:
+async def test_proxy_with_removes_rules_deletes_its_tables_when_it_stops(lab: Lab) -> None:
     async with running_proxy(lab, ProxyConfig(removes_rules=True)) as running:
         assert "table ip kube-proxy" in await running.rules()
     assert await running.rules() == ""

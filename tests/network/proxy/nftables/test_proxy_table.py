@@ -1,4 +1,4 @@
-"""The table in the kernel, in network namespaces of the test."""
+"""The kube-proxy table in the kernel, in network namespaces of the lab."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from sampan.network.proxy.tracker import ServiceTracker
 from tests.network.pods.lab import Lab, needs_network
 from tests.network.proxy.nftables.compilers import CONFIG, compiler_of
 from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, service
-from tests.network.proxy.random_services import CLUSTER_CIDRS, World
+from tests.network.proxy.random_services import CLUSTER_CIDRS, RandomCluster
 
 pytestmark = needs_network
 
 
 class RecordingTable(ProxyTable):
-    """Records the text of what it commits, and can refuse transactions with certain commands."""
+    """A table that records the text of its transactions, and can reject transactions by their text."""
 
     def __init__(self, compiler: ServiceCompiler) -> None:
         self.now = 0.0
         super().__init__(compiler=compiler, generation=Generation(), monotonic=lambda: self.now)
         self.compiler = compiler
         self.texts: list[str] = []
-        self.is_refused: Callable[[str], bool] = lambda text: False
+        self.is_rejected: Callable[[str], bool] = lambda text: False
 
     def _commit(self, operations: Iterable[Owned]) -> None:
         operations = list(operations)
         text = "".join(f"{operation_text(operation, self.compiler.family)}\n" for _, operation in operations)
-        if self.is_refused(text):
+        if self.is_rejected(text):
             raise TransactionFailed({-1: 12})
         super()._commit(operations)
         self.texts.append(text)
@@ -52,15 +52,15 @@ class RecordingTable(ProxyTable):
         return "".join(self.texts)
 
 
-def states_of(world: World) -> ServiceStates:
+def states_of(cluster: RandomCluster) -> ServiceStates:
     tracker = ServiceTracker(node_name=NODE)
-    world.track(tracker)
+    cluster.track(tracker)
     tracker.take_changes()
     return tracker.services
 
 
 def canonical_rules() -> list[str]:
-    """Return what the kernel has, without handles, in an order that does not depend on history."""
+    """Return the ruleset of the kernel, without handles, in an order that does not depend on its history."""
     listing: list[dict[str, Any]] = json.loads(run_nft("-j", "list", "ruleset"))["nftables"]
     rules: dict[tuple[str, str], list[str]] = {}
     others = []
@@ -87,10 +87,10 @@ def canonical_rules() -> list[str]:
     ids=["cluster CIDR", "masquerade all", "bridge", "prefix", "two cluster CIDRs"],
 )
 @pytest.mark.parametrize("family", FAMILIES)
-def test_messages_do_the_same_as_text(lab: Lab, family: str, config: ProxyConfig) -> None:
+def test_netlink_messages_create_the_same_rules_as_nft_text(lab: Lab, family: str, config: ProxyConfig) -> None:
     def write() -> tuple[str, bytes]:
         writer = RecordingTable(compiler_of(family, config))
-        assert writer.rebuild(writer.compiler, states_of(World(5, count=12).fill())) == {}
+        assert writer.rebuild(writer.compiler, states_of(RandomCluster(5, count=12).fill())) == {}
         assert writer.audit() == []
         writer.close()
         return writer.text, run_nft("list", "ruleset")
@@ -100,18 +100,18 @@ def test_messages_do_the_same_as_text(lab: Lab, family: str, config: ProxyConfig
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_changes_lead_to_the_same_rules_as_a_start(lab: Lab, seed: int) -> None:
-    world = World(seed, count=8).fill()
+def test_incremental_changes_lead_to_the_same_rules_as_a_rebuild(lab: Lab, seed: int) -> None:
+    cluster = RandomCluster(seed, count=8).fill()
 
     def change() -> list[str]:
         tracker = ServiceTracker(node_name=NODE)
-        world.track(tracker)
+        cluster.track(tracker)
         tracker.take_changes()
         writers = [RecordingTable(compiler_of(family)) for family in FAMILIES]
         for writer in writers:
             writer.rebuild(writer.compiler, tracker.services)
         for _ in range(40):
-            world.change(tracker)
+            cluster.change(tracker)
             changes = {change.service: change.current for change in tracker.take_changes()}
             for writer in writers:
                 assert writer.apply(changes) == {}
@@ -128,21 +128,21 @@ def test_changes_lead_to_the_same_rules_as_a_start(lab: Lab, seed: int) -> None:
     def start() -> list[str]:
         for family in FAMILIES:
             writer = RecordingTable(compiler_of(family))
-            writer.rebuild(writer.compiler, states_of(world))
+            writer.rebuild(writer.compiler, states_of(cluster))
             writer.close()
         return canonical_rules()
 
     assert in_network(lab.node, change) == in_network(lab.outside, start)
 
 
-def test_a_second_run_takes_over_the_rules_of_the_first(lab: Lab) -> None:
-    """Services, timeouts and node addresses that changed in between do not matter."""
-    worlds = [World(1, count=8).fill(), World(2, count=8).fill()]
+def test_rebuild_replaces_the_rules_of_a_previous_run(lab: Lab) -> None:
+    """The services of the two runs differ completely."""
+    clusters = [RandomCluster(1, count=8).fill(), RandomCluster(2, count=8).fill()]
 
     def run() -> list[str]:
-        for world in worlds:
+        for cluster in clusters:
             writer = RecordingTable(compiler_of(IPV4))
-            assert writer.rebuild(writer.compiler, states_of(world)) == {}
+            assert writer.rebuild(writer.compiler, states_of(cluster)) == {}
             assert writer.audit() == []
             writer.now += 2
             writer.delete_stale_chains()
@@ -152,7 +152,7 @@ def test_a_second_run_takes_over_the_rules_of_the_first(lab: Lab) -> None:
 
     def fresh() -> list[str]:
         writer = RecordingTable(compiler_of(IPV4))
-        writer.rebuild(writer.compiler, states_of(worlds[1]))
+        writer.rebuild(writer.compiler, states_of(clusters[1]))
         writer.close()
         return canonical_rules()
 
@@ -169,7 +169,7 @@ def small_states(*names: str) -> ServiceStates:
     return tracker.services
 
 
-def test_the_size_of_a_transaction_depends_on_the_change(lab: Lab) -> None:
+def test_transaction_contains_only_the_change(lab: Lab) -> None:
     def run() -> None:
         writer = RecordingTable(compiler_of(IPV4))
         writer.rebuild(writer.compiler, small_states(*(f"s{number}" for number in range(100))))
@@ -202,7 +202,7 @@ def test_chains_are_deleted_a_second_after_their_last_reference(lab: Lab) -> Non
         writer.now = 0.9
         writer.delete_stale_chains()
         assert (chains(), writer.has_stale_chains) == (1, True)
-        writer.apply(states)  # it is back, and must stay
+        writer.apply(states)  # the service exists again, and its chain must stay
         writer.now = 5.0
         writer.delete_stale_chains()
         assert (chains(), writer.has_stale_chains, writer.audit()) == (1, False, [])
@@ -219,19 +219,19 @@ BROKEN = NamespacedName("default", "broken")
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["first sync", "change"])
-def test_a_refused_service_does_not_stop_the_others(lab: Lab, is_first: bool) -> None:
-    """The transaction as a whole is refused, so that the service must be found by bisection."""
+def test_rejected_service_does_not_affect_other_services(lab: Lab, is_first: bool) -> None:
+    """The transaction as a whole is rejected, so that the service must be found by bisection."""
     states = small_states("a", "b", "broken", "c", "d")
 
     def run() -> None:
         writer = RecordingTable(compiler_of(IPV4))
-        writer.is_refused = lambda text: "default/broken" in text
+        writer.is_rejected = lambda text: "default/broken" in text
         if is_first:
-            refused = writer.rebuild(writer.compiler, states)
+            rejected = writer.rebuild(writer.compiler, states)
         else:
             writer.rebuild(writer.compiler, {})
-            refused = writer.apply(states)
-        assert list(refused) == [BROKEN]
+            rejected = writer.apply(states)
+        assert list(rejected) == [BROKEN]
         assert set(writer.services) == set(states) - {BROKEN}
         assert writer.audit() == []
         listing = run_nft("list", "ruleset")
@@ -243,7 +243,7 @@ def test_a_refused_service_does_not_stop_the_others(lab: Lab, is_first: bool) ->
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["first sync", "change"])
-def test_a_service_that_cannot_be_compiled_does_not_stop_the_others(lab: Lab, is_first: bool) -> None:
+def test_service_that_cannot_be_compiled_does_not_affect_other_services(lab: Lab, is_first: bool) -> None:
     states = dict(small_states("a", "broken", "c"))
     impossible = EndpointInfo("10.1.2.3", 70000)
     (port,) = states[BROKEN]
@@ -252,11 +252,11 @@ def test_a_service_that_cannot_be_compiled_does_not_stop_the_others(lab: Lab, is
     def run() -> None:
         writer = RecordingTable(compiler_of(IPV4))
         if is_first:
-            refused = writer.rebuild(writer.compiler, states)
+            rejected = writer.rebuild(writer.compiler, states)
         else:
             writer.rebuild(writer.compiler, {})
-            refused = writer.apply(states)
-        assert list(refused) == [BROKEN]
+            rejected = writer.apply(states)
+        assert list(rejected) == [BROKEN]
         assert set(writer.services) == set(states) - {BROKEN}
         assert writer.audit() == []
         writer.close()
@@ -264,7 +264,9 @@ def test_a_service_that_cannot_be_compiled_does_not_stop_the_others(lab: Lab, is
     in_network(lab.node, run)
 
 
-def test_the_kernel_tells_which_service_it_refuses(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_rejected_by_the_kernel_is_identified_without_bisection(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commits: list[int] = []
     original = NftSocket.commit
 
@@ -275,15 +277,15 @@ def test_the_kernel_tells_which_service_it_refuses(lab: Lab, monkeypatch: pytest
     def run() -> None:
         writer = RecordingTable(compiler_of(IPV4))
         writer.rebuild(writer.compiler, {})
-        # Another program has taken the name of a chain for a base chain, which no rule can go to.
+        # Another program has created a base chain with the name of the service chain; no rule can go to a base chain.
         name = small_chain("broken")
         base = "{ type filter hook output priority 5 ; }"
         run_nft("-f", "-", text=f"add chain ip kube-proxy {name} {base}\n")
         writer.is_complete()
         writer._identity = writer._table_identity()
         commits.clear()
-        refused = writer.apply(small_states("a", "broken", "c"))
-        assert list(refused) == [BROKEN]
+        rejected = writer.apply(small_states("a", "broken", "c"))
+        assert list(rejected) == [BROKEN]
         assert len(commits) == 2
         writer.close()
 
@@ -305,7 +307,7 @@ def test_the_kernel_tells_which_service_it_refuses(lab: Lab, monkeypatch: pytest
         "add chain ip kube-proxy other",
     ],
 )
-def test_damage_is_noticed_at_once(lab: Lab, damage: str) -> None:
+def test_is_complete_detects_changes_by_other_programs(lab: Lab, damage: str) -> None:
     def run() -> None:
         writer = RecordingTable(compiler_of(IPV4))
         states = small_states("web")
@@ -339,7 +341,7 @@ def test_damage_is_noticed_at_once(lab: Lab, damage: str) -> None:
         ("flush chain ip kube-proxy {chain}", "chain {chain}"),
     ],
 )
-def test_an_audit_notices_what_a_check_does_not(lab: Lab, damage: str, difference: str) -> None:
+def test_audit_detects_changes_that_is_complete_does_not(lab: Lab, damage: str, difference: str) -> None:
     def run() -> None:
         writer = RecordingTable(compiler_of(IPV4))
         states = small_states("web", "other")
@@ -355,12 +357,12 @@ def test_an_audit_notices_what_a_check_does_not(lab: Lab, damage: str, differenc
     in_network(lab.node, run)
 
 
-def test_node_addresses_change(lab: Lab) -> None:
+def test_update_static_rules_replaces_node_port_addresses(lab: Lab) -> None:
     def run() -> None:
         writer = RecordingTable(compiler_of(IPV6))
         writer.rebuild(writer.compiler, {})
-        everywhere = compiler_of(IPV6, ProxyConfig(node_port_addresses=()))
-        writer.update_static_rules(everywhere)
+        all_addresses = compiler_of(IPV6, ProxyConfig(node_port_addresses=()))
+        writer.update_static_rules(all_addresses)
         assert writer.is_complete()
         assert writer.audit() == []
         assert b"fib daddr type local" in run_nft("list", "ruleset")
@@ -371,8 +373,8 @@ def test_node_addresses_change(lab: Lab) -> None:
     in_network(lab.node, run)
 
 
-def test_a_service_with_very_many_endpoints(lab: Lab) -> None:
-    """The list of its endpoints does not fit into one message."""
+def test_service_with_3000_endpoints_is_written(lab: Lab) -> None:
+    """The endpoints of such a service do not fit into one netlink message."""
     tracker = ServiceTracker(node_name=NODE)
     tracker.on_service(None, service("web", affinity_s=30))
     tracker.on_service(None, service("other", ip="10.96.0.2"))
@@ -391,7 +393,7 @@ def test_a_service_with_very_many_endpoints(lab: Lab) -> None:
     in_network(lab.node, run)
 
 
-def test_a_temporary_proxy_leaves_the_tables_of_others_alone(lab: Lab) -> None:
+def test_temporary_proxy_does_not_touch_a_table_of_another_program(lab: Lab) -> None:
     def run() -> None:
         temporary = compiler_of(IPV4, ProxyConfig(removes_rules=True))
         for comment in ('{ comment "rules for kube-proxy" ; }', ""):
@@ -407,7 +409,7 @@ def test_a_temporary_proxy_leaves_the_tables_of_others_alone(lab: Lab) -> None:
             assert run_nft("list", "ruleset") == b""
             table.rebuild(temporary, {})
             table.close()
-            again = RecordingTable(temporary)  # after it was killed
+            again = RecordingTable(temporary)  # a second process after the first was killed
             again.rebuild(temporary, {})
             again.close()
             remove_tables(only_temporary=True)

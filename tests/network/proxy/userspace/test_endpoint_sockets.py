@@ -43,7 +43,7 @@ def test_all_endpoints_are_candidates() -> None:
     assert [candidate.address[-1] for candidate in candidates] == ["2", "3", "1"]
 
 
-async def test_affinity_of_a_client() -> None:
+async def test_session_affinity_is_prolonged_by_connections_and_expires() -> None:
     balance, port = Balance(), info(affinity_s=60)
     assert [balance.connect(port, client) for client in ("a", "b", "a", "b", "c")] == ["1", "2", "1", "2", "3"]
     await balance.clock.advance(40)
@@ -53,7 +53,7 @@ async def test_affinity_of_a_client() -> None:
     assert balance.connect(port, "c") == "1", "the session has expired"
 
 
-def test_affinity_to_an_endpoint_that_is_gone() -> None:
+def test_session_affinity_to_a_removed_endpoint_is_dropped() -> None:
     balance, port = Balance(), info(affinity_s=60)
     assert [balance.connect(port, client) for client in "abc"] == ["1", "2", "3"]
     assert balance.connect(port, "c", count=2) in ("1", "2")

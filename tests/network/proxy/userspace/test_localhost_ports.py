@@ -16,7 +16,7 @@ from sampan.network.proxy.userspace.localhost_ports import REASON, LocalhostPort
 from tests.eventually import eventually
 from tests.network.pods.lab import OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network
 from tests.network.proxy.conversation import reply, talk
-from tests.network.proxy.events import KeptEvents
+from tests.network.proxy.events import RecordedEvents
 from tests.network.proxy.objects import NODE, endpoint, endpoint_slice, port, service
 from tests.ports import free_port
 
@@ -35,8 +35,8 @@ class ProxiedNode:
 @asynccontextmanager
 async def localhost(
     namespace: NetworkNamespace, *nodes: ProxiedNode
-) -> AsyncIterator[tuple[LocalhostPorts, KeptEvents]]:
-    events = KeptEvents()
+) -> AsyncIterator[tuple[LocalhostPorts, RecordedEvents]]:
+    events = RecordedEvents()
     async with LocalhostPorts(namespace=namespace, events=events, where="this machine") as ports:
         for node in nodes:
             await node.sync()
@@ -51,24 +51,24 @@ def node_port_service(number: int = NUMBER, protocol: str = "TCP", name: str = "
 
 
 @needs_network
-def test_a_node_with_a_namespace_of_its_own(lab: Lab) -> None:
-    """The endpoint is reachable from the node only; clients are on another loopback."""
-    host, node_space = NetworkNamespace(lab.space("host")), NetworkNamespace(lab.node)
+def test_node_ports_of_a_node_with_its_own_network_namespace(lab: Lab) -> None:
+    """The endpoint is reachable only from the node; clients connect in another network namespace."""
+    host, node_namespace = NetworkNamespace(lab.add_namespace("host")), NetworkNamespace(lab.node)
 
     async def main() -> None:
-        node = ProxiedNode(node_space)
+        node = ProxiedNode(node_namespace)
         for protocol in ("TCP", "UDP"):
             name = protocol.lower()
             node.tracker.on_service(None, node_port_service(protocol=protocol, name=name))
             slice = endpoint_slice(name, endpoint(OUTSIDE_IP), protocol=protocol)
             node.tracker.on_slice(None, slice)
         with listening(lab.outside, 8080) as stream, listening(lab.outside, 8080, socket.SOCK_DGRAM) as datagram:
-            async with localhost(host, node), localhost(node_space, node):
-                for space in (host, node_space):
+            async with localhost(host, node), localhost(node_namespace, node):
+                for namespace in (host, node_namespace):
                     for kind, server in ((socket.SOCK_STREAM, stream), (socket.SOCK_DGRAM, datagram)):
                         for address in ("127.0.0.1", "::1"):
                             received, _ = await asyncio.gather(
-                                talk(space, address, NUMBER, kind), reply(server, address.encode())
+                                talk(namespace, address, NUMBER, kind), reply(server, address.encode())
                             )
                             assert received == address.encode()
         await asyncio.sleep(0)
@@ -77,28 +77,28 @@ def test_a_node_with_a_namespace_of_its_own(lab: Lab) -> None:
 
 
 @needs_network
-def test_an_endpoint_of_the_other_family_and_an_endpoint_that_refuses(lab: Lab) -> None:
-    node_space = NetworkNamespace(lab.node)
+def test_ipv6_endpoints_serve_ipv4_clients_and_refusing_endpoints_are_skipped(lab: Lab) -> None:
+    node_namespace = NetworkNamespace(lab.node)
 
     async def main() -> None:
-        node = ProxiedNode(node_space)
+        node = ProxiedNode(node_namespace)
         node.tracker.on_service(
             None, service("web", port(80, node_port=NUMBER), type="NodePort", ip=["10.96.0.10", "fd00::10"])
         )
         refusing, serving = endpoint("2001:db8::1"), endpoint(OUTSIDE_IP6)
         node.tracker.on_slice(None, endpoint_slice("web", refusing, serving))
         with listening(lab.outside, 8080) as server:
-            async with localhost(node_space, node):
+            async with localhost(node_namespace, node):
                 for _ in range(3):
                     received, _ = await asyncio.gather(
-                        talk(node_space, "127.0.0.1", NUMBER, socket.SOCK_STREAM), reply(server, b"six")
+                        talk(node_namespace, "127.0.0.1", NUMBER, socket.SOCK_STREAM), reply(server, b"six")
                     )
                     assert received == b"six"
 
     asyncio.run(main())
 
 
-async def test_ports_follow_the_services() -> None:
+async def test_localhost_ports_follow_the_services() -> None:
     first, second = free_port(), free_port()
     here = NetworkNamespace()
     node = ProxiedNode(here)
@@ -115,8 +115,8 @@ async def test_ports_follow_the_services() -> None:
         (await eventually(lambda: bound_socket(here, "127.0.0.1", second), ignore=(OSError,))).close()
 
 
-async def test_a_port_of_another_cluster() -> None:
-    """The clash is reported once, the other address works, and the port is used when it becomes free."""
+async def test_port_in_use_is_reported_once_and_opened_when_free() -> None:
+    """A program of another cluster has the port. The other address of localhost works nevertheless."""
     number, here = free_port(), NetworkNamespace()
     node = ProxiedNode(here)
     node.tracker.on_service(None, node_port_service(number))
@@ -131,7 +131,7 @@ async def test_a_port_of_another_cluster() -> None:
         assert len(events.events) == 1
 
 
-async def test_a_node_that_stops() -> None:
+async def test_port_is_served_by_another_node_after_a_node_stops() -> None:
     number, here = free_port(), NetworkNamespace()
     nodes = [ProxiedNode(here), ProxiedNode(here)]
     with closing(bound_socket(here, "127.0.0.1", 0)) as server:

@@ -18,18 +18,18 @@ from sampan.network.proxy.services import ServicePortState, Topology
 from sampan.network.proxy.tracker import ServiceTracker, resolve
 from sampan.network.proxy.userspace.proxy import REASON, TrafficClass, UserspaceProxy, usable_endpoints
 from tests.eventually import eventually
-from tests.network.proxy.events import KeptEvents
+from tests.network.proxy.events import RecordedEvents
 from tests.network.proxy.objects import NODE, OTHER_NODE, endpoint, endpoint_slice, port, service
 from tests.ports import free_port
 
 SHIFT = 77
-"""So that no other test or cluster has the same addresses."""
+"""A shift of loopback addresses that no other test or cluster uses."""
 VIP = f"127.{96 + SHIFT}.0.10"
 
 
 class Machine:
     def __init__(self) -> None:
-        self.tracker, self.events = ServiceTracker(node_name=NODE), KeptEvents()
+        self.tracker, self.events = ServiceTracker(node_name=NODE), RecordedEvents()
         self.proxy = UserspaceProxy(
             namespace=NetworkNamespace(),
             clock=RealClock(),
@@ -54,7 +54,7 @@ async def machine_with(*objects: Service) -> AsyncIterator[Machine]:
 
 @asynccontextmanager
 async def servers(count: int, port: int) -> AsyncIterator[list[str]]:
-    """Servers on addresses of their own, each of which sends its address."""
+    """Run servers on different addresses, each of which sends its address to clients."""
     addresses = [f"127.{SHIFT}.1.{number}" for number in range(1, count + 1)]
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -79,7 +79,7 @@ async def ask(address: str, number: int) -> str:
         return ""
 
 
-async def test_connections_are_balanced_in_turn() -> None:
+async def test_connections_are_balanced_round_robin() -> None:
     number = free_port()
     async with servers(3, number) as addresses, machine_with(service("web", port(80))) as machine:
         assert await ask(VIP, 10080) == "", "there is no endpoint yet"
@@ -109,7 +109,7 @@ async def test_session_affinity() -> None:
         assert len({await ask(VIP, 8080) for _ in range(5)}) == 1
 
 
-async def test_node_ports_and_deleted_services() -> None:
+async def test_node_port_is_served_until_the_service_is_deleted() -> None:
     number, node_port = free_port(), free_port()
     obj = service("web", port(8080, node_port=node_port), type="NodePort")
     async with servers(1, number) as addresses, machine_with(obj) as machine:
@@ -125,7 +125,7 @@ async def test_node_ports_and_deleted_services() -> None:
         await eventually(is_closed)
 
 
-async def test_udp() -> None:
+async def test_udp_service() -> None:
     loop = asyncio.get_running_loop()
     server = bound_socket(NetworkNamespace(), "127.0.0.1", 0, socket.SOCK_DGRAM)
     async with machine_with(service("dns", port(53, protocol="UDP"))) as machine:
@@ -171,16 +171,18 @@ LOCAL, OUTSIDE = "127.0.0.1", "192.0.2.9"
         ({"loadBalancerSourceRanges": ["10.0.0.0/8"]}, TrafficClass.EXTERNAL, OUTSIDE, [1, 2]),
     ],
 )
-def test_policies(spec: dict[str, object], traffic: TrafficClass, client: str, numbers: Sequence[int]) -> None:
-    balanced = {"type": "LoadBalancer", **spec}
-    endpoints = usable_endpoints(traffic, state_of(**balanced), client)
+def test_traffic_policies_and_source_ranges(
+    spec: dict[str, object], traffic: TrafficClass, client: str, numbers: Sequence[int]
+) -> None:
+    load_balancer_spec = {"type": "LoadBalancer", **spec}
+    endpoints = usable_endpoints(traffic, state_of(**load_balancer_spec), client)
     assert [int(endpoint.address[-1]) for endpoint in endpoints] == list(numbers)
 
 
-async def test_use_up_the_descriptors_by_a_service_of_many_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_open_ports_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sampan.network.relay_listeners.RELAYED_PORTS", 5)
     ports = [port(18_000 + number, name=f"p{number}") for number in range(8)]
-    async with machine_with(service("greedy", *ports)) as machine:
+    async with machine_with(service("many-ports", *ports)) as machine:
         assert len(machine.proxy._listeners._relays) == 5
         ((_, reason, _, message),) = [event[:4] for event in machine.events.events]
         assert reason == REASON
