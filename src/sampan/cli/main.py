@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -61,6 +62,11 @@ _GROUPS = (
 )
 
 
+_COLLECTED_AFTER = (20_000, 5, 500)
+"""The thresholds of Python's garbage collector. What imports create stays, and looking for garbage in it takes a tenth
+of their time. Collections must also stay short while a large cluster is loaded, whose objects all survive: a collection
+of 100,000 objects takes 15 ms."""
+
 click.Context.formatter_class = HelpFormatter
 
 
@@ -92,6 +98,7 @@ def cli() -> None:
 
 
 def main() -> None:
+    gc.set_threshold(*_COLLECTED_AFTER)
     try:
         cli(prog_name="sampan", obj=time.monotonic())
     except KeyboardInterrupt:

@@ -25,9 +25,6 @@ from sampan.machinery.linux.process_resources import raise_descriptor_limit
 
 log = logging.getLogger(__name__)
 
-COLLECTED_AFTER = (20_000, 5, 500)
-"""The thresholds of Python's garbage collector. Collections are rare, and must stay short while a large cluster is
-loaded, whose objects all survive: a collection of 100,000 objects takes 15 ms."""
 _LEVELS = {0: logging.WARNING, 1: logging.WARNING, 2: logging.INFO, 3: logging.INFO}
 
 
@@ -48,7 +45,6 @@ def serve(
 def run_loop(work: Coroutine[Any, Any, None]) -> None:
     with suppress(OSError):  # standard error may not be a file
         faulthandler.enable()  # a crash in a C library leaves the Python stack in the log
-    gc.set_threshold(*COLLECTED_AFTER)
     raise_descriptor_limit()
     try:
         import uvloop
