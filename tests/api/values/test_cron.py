@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.values.cron import Every, ScheduleError, Times, UnknownTimeZone, parse_schedule, time_zone
+from tests.input_cost import check_cost
 
 
 def due(schedule: str, after: str, name: str = "Etc/UTC", times: int = 1) -> list[str]:
@@ -46,9 +47,12 @@ def test_next_due_time(schedule: str, after: str, expected: str) -> None:
     assert due(schedule, after) == [f"{expected}+00:00"]
 
 
-def test_schedule_that_is_never_due() -> None:
-    assert due("0 0 30 2 *", "2026-01-01T00:00:00") == ["never"]
-    assert due(", * * * *", "2026-01-01T00:00:00") == ["never"]
+@pytest.mark.parametrize(
+    "schedule", ["0 0 30 2 *", ", * * * *", "* , * * *", "* * , * *", "* * * , *", "* * * * ,", "59 23 31 4,6,9,11 *"]
+)
+def test_schedule_that_is_never_due_has_no_next_time_at_a_bounded_cost(schedule: str) -> None:
+    assert due(schedule, "2026-01-01T00:00:00") == ["never"]
+    check_cost(lambda: due(schedule, "2026-01-01T00:00:00"))
 
 
 def test_skipped_local_hour_is_not_due_and_repeated_hour_is_due_twice() -> None:

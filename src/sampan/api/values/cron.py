@@ -36,6 +36,8 @@ class Times:
     def next_after(self, moment: float, zone: tzinfo = UTC) -> float | None:
         """Return the first time after `moment` (in seconds since the epoch) that is due; None if there is none within
         five years."""
+        if not (self.minutes and self.hours):  # or every minute of five years would be tried
+            return None
         zone = self.zone or zone
         start = datetime.fromtimestamp(int(moment) // 60 * 60 + 60, zone)
         day, last = start.replace(hour=0, minute=0), start.year + _YEARS_AHEAD

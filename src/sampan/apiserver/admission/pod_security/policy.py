@@ -132,14 +132,18 @@ def _read_standard(defaults: Mapping[str, Any], mode: str) -> Standard:
 
 
 def _part(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    part = config.get(key) or {}
+    part = config.get(key)
+    if part is None:
+        return {}
     if not isinstance(part, Mapping):
         raise ConfigurationError(f"PodSecurity: {key}: must be an object")
     return part
 
 
 def _names(exemptions: Mapping[str, Any], key: str) -> frozenset[str]:
-    names = exemptions.get(key) or []
+    names = exemptions.get(key)
+    if names is None:
+        return frozenset()
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise ConfigurationError(f"PodSecurity: exemptions.{key}: must be a list of names")
     return frozenset(names)
