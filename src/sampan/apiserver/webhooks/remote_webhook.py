@@ -40,7 +40,8 @@ class RetryPolicy:
     """The timeout of one attempt."""
     attempts: int = 5
     pause_s: float = 0.5
-    """The pause before the second attempt; it grows with every further attempt."""
+    """The pause before the second attempt; it grows with every further attempt. A longer Retry-After of the webhook
+    replaces it, up to `timeout_s`."""
     retries_every_error: bool = False
     """Whether a retry follows any error, and not only those that are likely to pass."""
 
@@ -63,7 +64,9 @@ class RemoteWebhook:
                 is_retriable = self._retry_policy.retries_every_error or _is_retriable(error)
                 if attempt == count or not is_retriable:
                     raise RemoteWebhookFailed(str(error) or "timeout") from error
-            await asyncio.sleep(pause_s * (1 + _CHANCE.random() * _JITTER))
+                requested_s = error.retry_after_s if isinstance(error, errors.ApiError) else 0
+                retry_after_s = min(requested_s, self._retry_policy.timeout_s)
+            await asyncio.sleep(max(retry_after_s, pause_s * (1 + _CHANCE.random() * _JITTER)))
             pause_s *= _GROWTH
         raise RemoteWebhookFailed("no attempt was made to call the webhook")
 
