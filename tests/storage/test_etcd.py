@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -96,6 +97,17 @@ def test_keys_with_the_same_ttl_share_a_lease(etcd: Member) -> None:
     assert asyncio.run(main()) - before == 1
 
 
+def test_concurrent_callers_of_current_revision_share_requests(etcd: Member) -> None:
+    async def main() -> int:
+        async with EtcdBackend(endpoints=[etcd.client_url]) as backend:
+            before = await asyncio.to_thread(etcd.metric, "etcd_mvcc_range_total")
+            revisions = await asyncio.gather(*(backend.current_revision() for _ in range(100)))
+            assert len(set(revisions)) == 1
+            return await asyncio.to_thread(etcd.metric, "etcd_mvcc_range_total") - before
+
+    assert 1 <= asyncio.run(main()) <= 2
+
+
 async def test_a_value_that_is_too_large_is_refused(etcd: Member) -> None:
     async with EtcdBackend(endpoints=[etcd.client_url]) as backend:
         for size in (1_600_000, 5_000_000):
@@ -150,13 +162,23 @@ def test_tls_requires_trusted_certificates(tmp_path: Path) -> None:
     with one_member(tmp_path, flags=flags, scheme="https") as member:
         url = member.client_url
         assert asyncio.run(_put(url, ca=authority.file, cert=cert, key=key)) > 1
-        with pytest.raises(Unavailable, match=r"(?i)certificate|handshake|ssl"):
-            asyncio.run(_put(url, ca=other_authority.file, cert=cert, key=key, timeouts=SHORT))
-        for other in ({}, {"cert": untrusted_cert, "key": untrusted_key}):
-            with pytest.raises(Unavailable):
-                asyncio.run(_put(url, ca=authority.file, timeouts=SHORT, **other))
-        with pytest.raises(Unavailable):
-            asyncio.run(_put(url.replace("https", "http"), timeouts=SHORT))
+        rejected = {
+            "server with an untrusted certificate": _put(
+                url, ca=other_authority.file, cert=cert, key=key, timeouts=SHORT
+            ),
+            "client without a certificate": _put(url, ca=authority.file, timeouts=SHORT),
+            "client with an untrusted certificate": _put(
+                url, ca=authority.file, cert=untrusted_cert, key=untrusted_key, timeouts=SHORT
+            ),
+            "client without TLS": _put(url.replace("https", "http"), timeouts=SHORT),
+        }
+
+        async def put_all() -> list[int | BaseException]:
+            return await asyncio.gather(*rejected.values(), return_exceptions=True)
+
+        errors = dict(zip(rejected, asyncio.run(put_all()), strict=True))
+        assert {name: type(error) for name, error in errors.items()} == dict.fromkeys(rejected, Unavailable)
+        assert re.search(r"(?i)certificate|handshake|ssl", str(errors["server with an untrusted certificate"]))
 
 
 def test_unreachable_etcd_raises_unavailable() -> None:

@@ -192,6 +192,8 @@ class Backend(Protocol):
     async def current_revision(self) -> int:
         """Return the current revision, linearizable: at least that of any write acknowledged to any client before the
         call.
+
+        Every consistent read calls this: a store that has to send a request shares it between concurrent callers.
         """
 
     async def replay_start(self, revisions: int) -> int:

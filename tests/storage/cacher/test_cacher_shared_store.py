@@ -1,10 +1,10 @@
 """Several API servers on one store: each shows all writes of the others, completely and in order."""
 
 import asyncio
+import itertools
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -26,26 +26,30 @@ async def _one_backend_twice(backend: Backend) -> AsyncIterator[list[Backend]]:
 
 
 @asynccontextmanager
-async def _two_connections(member: Member) -> AsyncIterator[list[Backend]]:
+async def _two_connections(member: Member, prefix: str) -> AsyncIterator[list[Backend]]:
     from sampan.storage.etcd import EtcdBackend
 
     async with AsyncExitStack() as stack:
-        backends = [EtcdBackend(endpoints=[member.client_url]) for _ in range(2)]
+        backends = [EtcdBackend(endpoints=[member.client_url], prefix=prefix) for _ in range(2)]
         yield [await stack.enter_async_context(backend) for backend in backends]
 
 
-@pytest.fixture(params=["memory", "sqlite", "etcd"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+@pytest.fixture(scope="module", params=["memory", "sqlite", "etcd"])
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
+    """Yield a function that opens a new store."""
+    directory, numbers = tmp_path_factory.mktemp("store"), itertools.count()
     match request.param:
         case "memory":
             yield lambda: _one_backend_twice(MemoryBackend(clock=RealClock()))
         case "sqlite":
-            yield lambda: _one_backend_twice(SqliteBackend(path=tmp_path / "state.db", clock=RealClock()))
+            yield lambda: _one_backend_twice(
+                SqliteBackend(path=directory / f"state{next(numbers)}.db", clock=RealClock())
+            )
         case "etcd":
             if find("etcd") is None:
                 pytest.skip(NO_ETCD)
-            with one_member(tmp_path) as member:
-                yield lambda: _two_connections(member)
+            with one_member(directory) as member:
+                yield lambda: _two_connections(member, prefix=f"/{next(numbers)}")
 
 
 def test_writes_of_one_server_are_read_on_another_server(store: Open) -> None:

@@ -7,6 +7,7 @@ import pytest
 from sampan.storage.backend import Closed
 from sampan.storage.etcd.backend import running
 from sampan.storage.etcd.reader import SharedRequest
+from tests.storage.cacher.cacher_store import virtual
 
 
 class _Store:
@@ -39,15 +40,61 @@ async def test_caller_during_a_request_gets_the_result_of_the_next_request() -> 
         assert store.pending.empty()
 
 
-async def test_cancelled_caller_does_not_cancel_the_shared_request() -> None:
-    store = _Store()
+class _SlowStore:
+    """A fake store that responds after a second with the revision that it had when the request arrived."""
+
+    def __init__(self) -> None:
+        self.current = 1
+        self.requests = 0
+
+    async def revision(self) -> int:
+        self.requests += 1
+        revision = self.current
+        await asyncio.sleep(1)
+        return revision
+
+
+@virtual
+async def test_result_is_never_older_than_the_call() -> None:
+    """The callers arrive at various times between writes and responses."""
+    store = _SlowStore()
+    request = SharedRequest(store.revision)
+
+    async def ask(after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        before = store.current
+        assert await request.ask() >= before
+
+    async def write() -> None:
+        for _ in range(100):
+            store.current += 1
+            await asyncio.sleep(0.1)
+
+    async with running(request.run()), asyncio.TaskGroup() as tasks:
+        tasks.create_task(write())
+        for number in range(60):
+            tasks.create_task(ask(number * 0.13))
+    assert store.requests <= 12
+
+
+@virtual
+@pytest.mark.parametrize("cancelled", range(4))
+@pytest.mark.parametrize("after_s", [0.5, 1.5], ids=["during the first request", "during the second request"])
+async def test_cancelled_caller_does_not_affect_other_callers(cancelled: int, after_s: float) -> None:
+    """Two callers wait for the first request, and two for the second one."""
+    store = _SlowStore()
     request = SharedRequest(store.revision)
     async with running(request.run()):
-        cancelled, waiting = (asyncio.ensure_future(request.ask()) for _ in range(2))
-        pending = await store.pending.get()
-        cancelled.cancel()
-        pending.set_result(3)
-        assert await waiting == 3
+        callers = [asyncio.ensure_future(request.ask()) for _ in range(2)]
+        await asyncio.sleep(0.25)
+        store.current = 2
+        callers += [asyncio.ensure_future(request.ask()) for _ in range(2)]
+        await asyncio.sleep(after_s - 0.25)
+        callers[cancelled].cancel()
+        results = await asyncio.gather(*callers, return_exceptions=True)
+    others = [result for number, result in enumerate(results) if number != cancelled]
+    assert others == [revision for number, revision in enumerate([1, 1, 2, 2]) if number != cancelled]
+    assert store.requests == 2
 
 
 async def test_error_reaches_all_callers_and_the_next_request_is_sent() -> None:

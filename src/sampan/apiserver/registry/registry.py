@@ -28,7 +28,7 @@ from sampan.apiserver.registry.strategy import Strategy
 from sampan.machinery.clock import Clock
 from sampan.machinery.linux.process_resources import MemoryTrimmer
 from sampan.storage.backend import Backend
-from sampan.storage.cacher import CachedField, Cacher, HistoryBudget, Shape, SharedRevision, WatchBudget
+from sampan.storage.cacher import CachedField, Cacher, HistoryBudget, Shape, WatchBudget
 from sampan.storage.cacher.item import ItemMaker
 
 if TYPE_CHECKING:
@@ -81,7 +81,6 @@ class Registry:
         self._start_task = start_task
         self._encryption = encryption
         self._event_ttl_s = event_ttl_s
-        self._current_revision = SharedRevision(backend.current_revision)
         trimmer = MemoryTrimmer()
         self.watch_budget = WatchBudget(freed=trimmer.freed)
         """The memory that the watchers of all resources may use together."""
@@ -193,7 +192,6 @@ class Registry:
             decode=codec.decode_to_keep,
             decode_value=decode_value,
             convert_value=convert,
-            current_revision=self._current_revision,
             history_budget=self._history_budget,
             watch_budget=self.watch_budget,
         )

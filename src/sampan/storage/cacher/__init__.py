@@ -23,7 +23,6 @@ from sampan.storage.cacher.errors import (
     VersionExpired,
     WatchClosed,
 )
-from sampan.storage.cacher.freshness import SharedRevision
 from sampan.storage.cacher.history import HistoryBudget, HistoryLimits
 from sampan.storage.cacher.item import ADDED, BOOKMARK, DELETED, MODIFIED, CacheEvent, FrameEncoder, Item
 from sampan.storage.cacher.list_options import Options, defaulted, validate_options
@@ -58,7 +57,6 @@ __all__ = [
     "ObjectSelection",
     "Options",
     "Shape",
-    "SharedRevision",
     "TooLargeVersion",
     "TooSlow",
     "UnsupportedField",

@@ -7,7 +7,7 @@ compacted, it lists everything again and ends its watchers with `VersionExpired`
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ from sampan.storage.cacher.errors import (
     VersionExpired,
     WatchClosed,
 )
-from sampan.storage.cacher.freshness import SharedRevision, State
+from sampan.storage.cacher.freshness import State
 from sampan.storage.cacher.history import HistoryBudget, HistoryLimits
 from sampan.storage.cacher.item import ADDED, CacheEvent, Item, ItemMaker, bookmark
 from sampan.storage.cacher.list_options import ReadVersion, VersionRule, parse_version, wanted_of_get, wanted_of_list
@@ -73,7 +73,6 @@ class Cacher:
         decode: Callable[[bytes], Any],
         decode_value: DecodeValue = require_json,
         convert_value: DecodeValue | None = None,
-        current_revision: Callable[[], Awaitable[int]] | None = None,
         config: CacherConfig | None = None,
         history_budget: HistoryBudget | None = None,
         watch_budget: WatchBudget | None = None,
@@ -82,14 +81,12 @@ class Cacher:
 
         `decode` makes the object from the bytes of an item, for `object`; `decode_value` converts what kube-apiserver
         stored, protobuf or JSON with a newline, to JSON; `convert_value` converts JSON of another kind or version, as
-        stored by older servers, to that of the shape. `current_revision` lets the cachers of one backend share their
-        requests (`SharedRevision`); the budgets let those of one server share their limits.
+        stored by older servers, to that of the shape. The budgets let the cachers of one server share their limits.
         """
         self.shape = shape
         self._backend = backend
         self._config = config or CacherConfig()
         self._decode = decode
-        self._current_revision = current_revision or SharedRevision(backend.current_revision)
         self._maker = ItemMaker(shape=shape, decode_value=decode_value, convert_value=convert_value)
         self._state = State(
             shape=shape,
@@ -231,7 +228,7 @@ class Cacher:
         revision = parse_version(query.resource_version)
         await self.wait_ready()
         if not query.resource_version:
-            revision = await self._current_revision()
+            revision = await self._backend.current_revision()
         if _wants_initial(query):
             await self.wait_for(revision)
             end = bookmark(self.shape, state.revision, ends_initial_events=True) if query.allow_bookmarks else None
@@ -272,7 +269,7 @@ class Cacher:
             await self.wait_for(version.revision)
             return True
         try:
-            await self.wait_for(await self._current_revision())
+            await self.wait_for(await self._backend.current_revision())
         except TooLargeVersion:
             return False
         return True

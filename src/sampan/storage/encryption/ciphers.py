@@ -22,7 +22,7 @@ class CannotDecrypt(Exception):
 
 class Cipher(Protocol):
     def seal(self, data: bytes, place: bytes) -> bytes:
-        """Encrypt the data; `place` is the key of the object, which authenticated ciphers bind the data to."""
+        """Encrypt the data; `place` is the key of the object, to which AES-GCM binds the data."""
 
     def open(self, data: bytes, place: bytes) -> bytes:
         """Decrypt the data; raise `CannotDecrypt`."""
