@@ -16,18 +16,20 @@ async def test_run_returns_results_and_raises_errors() -> None:
     assert await worker.run(threading.get_ident) != threading.get_ident()
 
 
-async def test_work_runs_in_the_order_of_submission() -> None:
-    done: list[int] = []
+async def test_queued_work_runs_in_one_thread_in_the_order_of_submission() -> None:
+    go, done = threading.Event(), list[int]()
+
+    def record(number: int) -> threading.Thread:
+        go.wait(60)
+        done.append(number)
+        return threading.current_thread()
 
     worker = WorkerThread("test")
-    threads = await asyncio.gather(*(worker.run(_record, done, number) for number in range(50)))
+    tasks = [asyncio.create_task(worker.run(record, number)) for number in range(50)]
+    await asyncio.sleep(0)
+    go.set()
+    assert len(set(await asyncio.gather(*tasks))) == 1
     assert done == list(range(50))
-    assert len(set(threads)) <= 50
-
-
-def _record(done: list[int], number: int) -> int:
-    done.append(number)
-    return threading.get_ident()
 
 
 def test_cancelled_work_is_not_started() -> None:

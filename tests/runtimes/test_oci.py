@@ -1,7 +1,8 @@
 """The conformance suite of runtimes, with crun and with runc."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -40,23 +41,30 @@ def address() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def node() -> Iterator[Path]:
+@pytest.fixture(scope="module", params=["crun", "runc"])
+def program(request: pytest.FixtureRequest) -> str:
+    if request.param not in PROGRAMS:
+        pytest.skip(f"not installed: {request.param}")
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def node(program: str) -> Iterator[Path]:
+    """The directory of a node. Its monitor serves all checks with this program."""
     with engines.scratch() as directory:
         yield directory
+        asyncio.run(MonitorClient(directory / "monitor").quit(kill=True))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-@pytest.mark.parametrize("program", ["crun", "runc"])
 def test_conformance(program: str, check: Check, images: ImageStore, address: str, node: Path, tmp_path: Path) -> None:
-    if program not in PROGRAMS:
-        pytest.skip(f"not installed: {program}")
-
     @asynccontextmanager
     async def open_runtime(on_change: PodCallback) -> AsyncIterator[Runtime]:
-        async with (
-            Puller(store=images, clock=RealClock()) as puller,
-            OciRuntime(
+        async with AsyncExitStack() as stack:
+            puller = Puller(store=images, clock=RealClock()) if Feature.PULL in check.needs else None
+            if puller is not None:
+                await stack.enter_async_context(puller)
+            runtime = OciRuntime(
                 directory=node,
                 images=images,
                 network=NoNetwork(),
@@ -64,11 +72,8 @@ def test_conformance(program: str, check: Check, images: ImageStore, address: st
                 clock=RealClock(),
                 on_pod_change=on_change,
                 puller=puller,
-            ) as runtime,
-        ):
-            yield runtime
-            if not runtime.known_pods():
-                await MonitorClient(node / "monitor").quit()
+            )
+            yield await stack.enter_async_context(runtime)
 
     subject = Subject(
         open=open_runtime,

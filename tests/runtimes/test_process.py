@@ -1,14 +1,14 @@
 """The conformance suite of runtimes, with plain processes, without the checks that need isolation."""
 
+import asyncio
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sampan.machinery.clock import RealClock
-from sampan.runtimes.contract import PodCallback, Runtime
+from sampan.runtimes.contract import PodCallback
 from sampan.runtimes.images import host
 from sampan.runtimes.monitor.client import MonitorClient
 from sampan.runtimes.process import ProcessRuntime
@@ -24,16 +24,18 @@ if shutil.which("busybox") is None:
     _LACKS[Feature.CONNECT] = "busybox is not installed"
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_conformance(check: Check, tmp_path: Path) -> None:
-    node = tmp_path / "node"
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of a node. Its monitor serves all checks."""
+    directory = tmp_path_factory.mktemp("node")
+    yield directory
+    asyncio.run(MonitorClient(directory / "monitor").quit(kill=True))
 
-    @asynccontextmanager
-    async def open_runtime(on_change: PodCallback) -> AsyncIterator[Runtime]:
-        async with ProcessRuntime(directory=node, clock=RealClock(), on_pod_change=on_change) as runtime:
-            yield runtime
-            if not runtime.known_pods():
-                await MonitorClient(node / "monitor").quit()
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_conformance(check: Check, node: Path, tmp_path: Path) -> None:
+    def open_runtime(on_change: PodCallback) -> ProcessRuntime:
+        return ProcessRuntime(directory=node, clock=RealClock(), on_pod_change=on_change)
 
     subject = Subject(open=open_runtime, directory=tmp_path, image=host.NAME, lacks=_LACKS)
     if reason := missing(check, subject):

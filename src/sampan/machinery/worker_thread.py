@@ -1,4 +1,4 @@
-"""A thread for work that would block the event loop for too long."""
+"""Threads for work that would block the event loop for too long."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
+
+
+async def in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
+    """Like `asyncio.to_thread`, but a cancelled caller waits until the thread has finished. Otherwise the thread might
+    continue to mount or to write while the caller assumes that nothing happens any more.
+    """
+    work = asyncio.ensure_future(asyncio.to_thread(call, *args, **options))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait((work,))
+        raise
 
 
 class _Job(NamedTuple):

@@ -263,9 +263,9 @@ def remove_tree(directory: Path) -> None:
     """Remove a directory tree. Raise OSError if a part of it cannot be removed."""
     try:
         shutil.rmtree(directory)
-    except FileNotFoundError:
-        return
-    except (OSError, RecursionError):  # rm needs no stack frame or descriptor per level
+    except (OSError, RecursionError):  # rm needs no stack frame per level, and ignores what vanishes
+        if not os.path.lexists(directory):
+            return
         command = ["rm", "-rf", "--one-file-system", "--", os.fspath(directory)]
         done = subprocess.run(command, capture_output=True, check=False, text=True)
         if done.returncode:

@@ -31,13 +31,16 @@ async def test_a_program_that_does_not_exit_in_time_is_killed() -> None:
         await programs.run("sleep", "600", timeout_s=0.1)
 
 
-async def test_a_program_whose_caller_is_cancelled_finishes_its_work(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_at_work", [True, False], ids=["at work", "starting"])
+async def test_program_whose_caller_is_cancelled_finishes_its_work(tmp_path: Path, is_at_work: bool) -> None:
     started, finished, go_on = tmp_path / "started", tmp_path / "finished", tmp_path / "go-on"
     os.mkfifo(go_on)
     signal = os.open(go_on, os.O_RDWR)  # Opened for both, so that neither side waits for the other.
     script = f"echo > {started}; read line < {go_on}; echo > {finished}"
     caller = asyncio.create_task(programs.run("sh", "-c", script))
-    await eventually(started.exists)
+    await asyncio.sleep(0)  # The process exists, and its pipes are not connected yet.
+    if is_at_work:
+        await eventually(started.exists)
     caller.cancel()
     await asyncio.sleep(0)
     os.write(signal, b"go\n")

@@ -56,9 +56,9 @@ def record(key: bytes, value: bytes) -> bytes:
 
 
 def unpacked(directory: Path, data: bytes, pack: Callable[[bytes], bytes] = bytes) -> Path:
-    blob = directory / "blob"
-    blob.write_bytes(pack(data))
-    return LayerStore(directory / "layers").unpack(blob, digest(data), blob_digest=digest(pack(data)))
+    blob, packed = directory / "blob", pack(data)
+    blob.write_bytes(packed)
+    return LayerStore(directory / "layers").unpack(blob, digest(data), blob_digest=digest(packed))
 
 
 def check_rejected(message: str, work: Callable[[], object]) -> None:
@@ -88,10 +88,8 @@ def check_bounds(work: Callable[[], object]) -> None:
 def test_a_layer_with_a_huge_extended_header_is_refused_before_it_is_read(tmp_path: Path, kind: bytes) -> None:
     """A blob of 0.3 MB must not take gigabytes of memory."""
     size = 256 << 20
-    with gzip.open(tmp_path / "blob", "wb", compresslevel=1) as file:
-        file.write(header("pax", kind, size))
-        for _ in range(size >> 20):
-            file.write(bytes(1 << 20))
+    zeros = gzip.compress(bytes(1 << 20), compresslevel=1)
+    (tmp_path / "blob").write_bytes(gzip.compress(header("pax", kind, size)) + zeros * (size >> 20))
     store = LayerStore(tmp_path / "layers")
     check_rejected(
         "extended header of more than 1048576 bytes",
@@ -102,9 +100,7 @@ def test_a_layer_with_a_huge_extended_header_is_refused_before_it_is_read(tmp_pa
 def test_large_extended_headers_are_not_kept_in_memory(tmp_path: Path) -> None:
     """Each header is within the limit, but together they would fill the memory."""
     entry = pax(record(b"comment", b"x" * 900_000)) + header("file", b"0")
-    with gzip.open(tmp_path / "blob", "wb", compresslevel=1) as file:
-        for _ in range(150):
-            file.write(entry)
+    (tmp_path / "blob").write_bytes(gzip.compress(entry, compresslevel=1) * 150)
 
     def read() -> None:
         with gzip.open(tmp_path / "blob") as stream:
@@ -152,7 +148,7 @@ def test_invalid_tar_entries_are_rejected(tmp_path: Path, data: bytes, message: 
 
 def test_layer_with_an_extreme_compression_ratio_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "IMAGE_LAYER_FREE_BYTES", 1 << 20)
-    data = layer({"zeros": bytes(20 << 20)})
+    data = layer({"zeros": bytes(4 << 20)})
     with pytest.raises(BadImage, match="too much for its packed size"):
         unpacked(tmp_path, data, gzip.compress)
     assert unpacked(tmp_path, layer({"file": os.urandom(2 << 20)}), gzip.compress).is_dir()
@@ -218,9 +214,9 @@ def test_sparse_files_of_gnu_tar_are_unpacked(tmp_path: Path, form: list[str]) -
     tree.mkdir()
     with open(tree / "sparse", "wb") as file:
         for at in range(40):
-            file.seek(at << 20)
+            file.seek(at << 16)
             file.write(b"data%d" % at)
-        file.truncate(100 << 20)
+        file.truncate(4 << 20)
     data = subprocess.run(
         ["tar", f"--format={form[0]}", *form[1:], "--sparse", "-C", tree, "-cf", "-", "."],
         check=True,

@@ -37,13 +37,14 @@ from sampan.kubelet.volumes.state import (
 )
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.kubelet.volumes.volume_directories import CLAIMS, PeriodicChecks, VolumeDirectories, claims_of
-from sampan.kubelet.volumes.volume_host import Layout, TokenManager, VolumeConfig, VolumeHost, happens_by, in_thread
+from sampan.kubelet.volumes.volume_host import Layout, TokenManager, VolumeConfig, VolumeHost, happens_by
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, Selection
 from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.worker_thread import in_thread
 from sampan.runtimes.config import Device, Mount
 from sampan.runtimes.contract import RuntimeFailure
 

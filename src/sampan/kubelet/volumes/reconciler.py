@@ -24,10 +24,11 @@ from sampan.kubelet.volumes.contract import (
 from sampan.kubelet.volumes.expansion import NodeExpander
 from sampan.kubelet.volumes.plugins.table import VolumePlugins
 from sampan.kubelet.volumes.state import ActualState, ActualVolume, DesiredPod, PodVolumeKey
-from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
+from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed, PatchType
 from sampan.machinery.keyed_locks import KeyedLocks
+from sampan.machinery.worker_thread import in_thread
 
 _ONE_POD = ["ReadWriteOncePod"]
 _GROUP = "pv.beta.kubernetes.io/gid"

@@ -16,10 +16,11 @@ from sampan.kubelet.volumes.plugins.table import VolumePlugins
 from sampan.kubelet.volumes.reconciler import Reconciler, remove_empty
 from sampan.kubelet.volumes.state import ActualState, ActualVolume, ChangeNotifier, DesiredPod, PodVolumeKey
 from sampan.kubelet.volumes.usage import VolumeUsage
-from sampan.kubelet.volumes.volume_host import VolumeConfig, VolumeHost, happens_by, in_thread
+from sampan.kubelet.volumes.volume_host import VolumeConfig, VolumeHost, happens_by
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.clock import Clock
+from sampan.machinery.worker_thread import in_thread
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from sampan.api.types.authentication_v1 import (
     BoundObjectReference,
@@ -193,9 +193,6 @@ class VolumeHost:
     clock: Clock
 
 
-T = TypeVar("T")
-
-
 async def happens_by(clock: Clock, event: asyncio.Event, until: float) -> bool:
     """Wait until the event is set or the monotonic time `until` is reached. Return whether the event is set."""
     if clock.monotonic() >= until:
@@ -206,15 +203,3 @@ async def happens_by(clock: Clock, event: asyncio.Event, until: float) -> bool:
         waiter.cancel()
         sleeper.cancel()
     return event.is_set()
-
-
-async def in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Like `asyncio.to_thread`, but a cancelled caller waits until the thread has finished. Otherwise the thread might
-    continue to mount while the caller assumes that nothing happens any more.
-    """
-    work = asyncio.ensure_future(asyncio.to_thread(call, *args, **options))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait((work,))
-        raise

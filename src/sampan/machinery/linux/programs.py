@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -31,12 +32,7 @@ async def run(*argv: str, timeout_s: float | None = None) -> ProgramResult:
     If the caller is cancelled, the program may finish its work for a while: a mount or the deletion of a container is
     not cut off half-way.
     """
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    process = await _start(argv)
     try:
         async with asyncio.timeout(timeout_s):
             output, errors = await process.communicate()
@@ -47,6 +43,21 @@ async def run(*argv: str, timeout_s: float | None = None) -> ProgramResult:
         await _wait_for_exit(process)
     assert process.returncode is not None
     return ProgramResult(process.returncode, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"))
+
+
+async def _start(argv: Sequence[str]) -> asyncio.subprocess.Process:
+    """Start a program. asyncio kills a program whose caller is cancelled before its pipes are connected, although it
+    may be at work already; here it may finish its work."""
+    pipe = asyncio.subprocess.PIPE
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(*argv, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(OSError):
+            await _wait_for_exit(await starting)
+        raise
 
 
 async def _wait_for_exit(process: asyncio.subprocess.Process) -> None:

@@ -16,6 +16,7 @@ from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
 from sampan.machinery.linux.user_namespace import is_group_mapped
 from sampan.machinery.telemetry.flight_recorder import step_part
+from sampan.machinery.worker_thread import in_thread
 from sampan.runtimes import contract, kernel
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security, resolv_conf
 from sampan.runtimes.contract import (
@@ -196,12 +197,12 @@ class OciRuntime(MonitoredRuntime):
         assert pod.config is not None
         directory = self._records.container(pod.sandbox.uid, record.id)
         async with self._images.room(config):
-            image, root = await asyncio.to_thread(self._images.mount, record, config, directory)
+            image, root = await in_thread(self._images.mount, record, config, directory)
             record.stop_signal = config.stop_signal or image.stop_signal
-            config = await asyncio.to_thread(self._images.with_volumes, record, config, directory)
+            config = await in_thread(self._images.with_volumes, record, config, directory)
         if not self._has_cgroups:
             config = replace(config, resources=Resources(oom_score_adjust=config.resources.oom_score_adjust))
-        around = await asyncio.to_thread(self._around, pod, record, config, image, root)
+        around = await in_thread(self._around, pod, record, config, image, root)
         spec = container_spec(_with_allowed(config), pod.config, image, around)
         if config.cdi_devices:
             spec = cdi.applied(spec, await asyncio.to_thread(cdi.edits, config.cdi_devices))

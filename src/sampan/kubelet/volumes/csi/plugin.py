@@ -40,9 +40,10 @@ from sampan.kubelet.volumes.csi.conversions import (
 )
 from sampan.kubelet.volumes.csi.registration import update_period_s
 from sampan.kubelet.volumes.ownership import give_to_group
-from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
+from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
+from sampan.machinery.worker_thread import in_thread
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,8 @@ from sampan.kubelet.volumes.atomic import File, Payload
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.plugins.empty_dir import DISK, MEMORY, MediumDirectories
-from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
+from sampan.kubelet.volumes.volume_host import VolumeHost
+from sampan.machinery.worker_thread import in_thread
 
 _NOTHING = DownwardApiContext()
 _WRAPPED = "wrapped_"

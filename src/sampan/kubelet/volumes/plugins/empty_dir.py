@@ -13,7 +13,8 @@ from sampan.api.types.core_v1 import Container, EmptyDirVolumeSource, Pod
 from sampan.api.values import quantity
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.kubelet.volumes.ownership import give_to_group
-from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
+from sampan.kubelet.volumes.volume_host import VolumeHost
+from sampan.machinery.worker_thread import in_thread
 
 NAME = "kubernetes.io/empty-dir"
 DISK, MEMORY, HUGE_PAGES = "", "Memory", "HugePages"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from sampan.api.types.core_v1 import HostPathVolumeSource
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
-from sampan.kubelet.volumes.volume_host import in_thread
 from sampan.machinery.volumes import LOCAL_PATH, PROVISIONED_BY
+from sampan.machinery.worker_thread import in_thread
 
 NAME = "kubernetes.io/host-path"
 _CHECKS = {

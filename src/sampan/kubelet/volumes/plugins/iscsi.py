@@ -17,8 +17,9 @@ from sampan.kubelet.volumes.contract import (
 )
 from sampan.kubelet.volumes.mounter import CommandError, run_program
 from sampan.kubelet.volumes.ownership import give_to_group
-from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
+from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.machinery.keyed_locks import KeyedLocks
+from sampan.machinery.worker_thread import in_thread
 
 NAME = "kubernetes.io/iscsi"
 Source = ISCSIVolumeSource | ISCSIPersistentVolumeSource

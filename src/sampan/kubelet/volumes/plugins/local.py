@@ -17,7 +17,8 @@ from sampan.kubelet.volumes.contract import (
 )
 from sampan.kubelet.volumes.mounter import fill
 from sampan.kubelet.volumes.ownership import give_to_group
-from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
+from sampan.kubelet.volumes.volume_host import VolumeHost
+from sampan.machinery.worker_thread import in_thread
 
 NAME = "kubernetes.io/local-volume"
 _DEFAULT_KIND = "ext4"

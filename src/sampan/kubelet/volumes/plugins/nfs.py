@@ -8,7 +8,8 @@ from pathlib import Path
 
 from sampan.api.types.core_v1 import NFSVolumeSource
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
-from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
+from sampan.kubelet.volumes.volume_host import VolumeHost
+from sampan.machinery.worker_thread import in_thread
 
 NAME = "kubernetes.io/nfs"
 
