@@ -17,7 +17,9 @@ from sampan.cli.kubectl.printers.go_template.values import (
 )
 
 _MOST = 1_000_000
-"""The largest width or precision that Go accepts."""
+"""The largest width or precision that Go takes from an argument. In a format, it is the largest number to which Go
+appends another digit."""
+_MOST_DIGITS = len(str(_MOST)) + 1
 _DIRECTIVE = re.compile(
     r"%(?P<flags>[-+# 0]*)(?:\[(?P<width_index>\d+)\])?(?P<width>\*|\d+)?"
     r"(?P<point>\.(?:\[(?P<precision_index>\d+)\])?(?P<precision>\*|\d+)?)?(?:\[(?P<index>\d+)\])?(?P<verb>.)?",
@@ -56,7 +58,7 @@ class _Format:
             match = _DIRECTIVE.match(text, start)
             assert match is not None
             parts.append(self._directive(match))
-            position = match.end()
+            position = len(text) if _is_too_large(match["width"]) or _is_too_large(match["precision"]) else match.end()
         parts.append(text[position:])
         if not self._is_reordered and self._at < len(self._values):
             rest = [
@@ -70,6 +72,8 @@ class _Format:
         flags, verb, errors = match["flags"], match["verb"], ""
         if match["width_index"]:
             self._jump(match["width_index"])
+        if _is_too_large(match["width"]):
+            return "%!(NOVERB)"
         width, error = self._number(match["width"], "BADWIDTH")
         errors += error
         if width < 0:
@@ -78,6 +82,8 @@ class _Format:
         if match["point"] is not None:
             if match["precision_index"]:
                 self._jump(match["precision_index"])
+            if _is_too_large(match["precision"]):
+                return errors + "%!(NOVERB)"
             precision, error = self._number(match["precision"] or "0", "BADPREC")
             errors += error
             precision = -1 if error or precision < 0 else precision
@@ -101,12 +107,18 @@ class _Format:
         if text is None:
             return 0, ""
         if text != "*":
-            return (int(text), "") if len(text) < 7 else (0, f"%!({error})")
+            return int(text.lstrip("0") or "0"), ""
         value = self._values[self._at] if 0 <= self._at < len(self._values) else None
         self._at += 1
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MOST:
             return int(value), ""
         return 0, f"%!({error})"
+
+
+def _is_too_large(number: str | None) -> bool:
+    """Whether Go gives up at this width or precision: it then takes the rest of the format for a part of the number."""
+    digits = (number or "").lstrip("0")
+    return len(digits) > _MOST_DIGITS or (len(digits) == _MOST_DIGITS and int(digits[:-1]) > _MOST)
 
 
 class _Directive:
