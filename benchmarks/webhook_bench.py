@@ -19,7 +19,7 @@ from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
 from sampan.apiserver.webhooks.client import WebhookClients
 from sampan.cli.local_cluster.server_process import run_loop
-from tests.apiserver.in_process_server import asking
+from tests.apiserver.in_process_server import in_process_client
 from tests.apiserver.webhook_server import json_patch, webhook_server
 
 COUNT, ROUNDS = 200, 5
@@ -46,13 +46,13 @@ async def _call_us(word: str) -> float:
     with tempfile.TemporaryDirectory() as directory, _webhook(directory) as process:
         assert process.stdout is not None
         config = json.loads(process.stdout.readline())
-        async with asking(plugins=default_plugins()) as asks:
-            kubelets = Kubelets(registry=asks.registry, access=KubeletAccess())
-            asks.registry.webhooks = clients = WebhookClients(registry=asks.registry, kubelets=kubelets)
-            await asks.create("/api/v1/namespaces", {"metadata": {"name": "default"}})
-            plain = await _best_us(asks.pipeline, "plain")
-            await asks.create(f"{CONFIGURATIONS}/{KINDS[word].lower()}s", _configuration(config[word]))
-            called = await _best_us(asks.pipeline, "called")
+        async with in_process_client(plugins=default_plugins()) as client:
+            kubelets = Kubelets(registry=client.registry, access=KubeletAccess())
+            client.registry.webhooks = clients = WebhookClients(registry=client.registry, kubelets=kubelets)
+            await client.create("/api/v1/namespaces", {"metadata": {"name": "default"}})
+            plain = await _best_us(client.pipeline, "plain")
+            await client.create(f"{CONFIGURATIONS}/{KINDS[word].lower()}s", _configuration(config[word]))
+            called = await _best_us(client.pipeline, "called")
             await clients.close()
         process.communicate()
     return called - plain

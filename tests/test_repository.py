@@ -63,13 +63,11 @@ _AIOHTTP = "aiohttp closes connections some time after their session, without an
 SLEEPS = {
     "eventually.py": "the polling loop that all tests share",
     "apiserver/http/test_pump.py": _VIRTUAL,
-    "cli/test_token.py": "the lifetime of a bootstrap token is real time, in seconds",
     "e2e/conformance/node/test_logs_exec_proxy.py": _AIOHTTP,
     "e2e/exec_logs_port_forward/test_proxy.py": _AIOHTTP,
     "e2e/test_huge_counts_http.py": _SAMPLES,
     "e2e/test_loop_lag.py": _SAMPLES,
     "e2e/test_memory_soak.py": _SAMPLES + ", and writes for a given time",
-    "kubelet/agent/test_kubelet_crash.py": _RANDOM,
     "kubelet/volumes/test_manager_restart.py": _RANDOM,
     "machinery/informer/test_informer.py": _RANDOM,
     "network/pods/test_bridge_crash.py": _RANDOM,
@@ -78,10 +76,14 @@ SLEEPS = {
     "storage/cacher/test_reads.py": _VIRTUAL,
     "storage/cacher/test_reflector.py": _VIRTUAL,
     "storage/cacher/test_watcher.py": _VIRTUAL,
+    "storage/etcd/test_reader.py": _VIRTUAL,
     "storage/test_etcd_cluster.py": "it kills members for a given time",
 }
 """The files of tests that may sleep or count the time, and why. All others use `tests.eventually`, a clock that they
 advance, or an event."""
+
+NO_SUBJECTS = frozenset({"it", "its", "of", "that", "them", "they", "what", "which", "who", "whom", "whose"})
+"""Words with which a name says nothing about its subject: `test_what_is_refused`."""
 
 REGISTRY_HOSTS = ("pypi" + ".org", "pythonhosted" + ".org", "deb.debian" + ".org", "golang" + ".org", "npmjs" + ".org")
 MACHINE_PATHS = ("/ro" + "ot/", "/wo" + "rk/", "/ho" + "me/")
@@ -231,7 +233,7 @@ def test_names_say_what_things_are(repository: Path) -> None:
         f"{path}:{line}: {name}"
         for path in handwritten
         for line, name, is_class in _summary(path).definitions
-        if (_is_banned_name(name) and not (_injects_faults(path) and "fault" in name.lower()))
+        if (_is_banned_name(name) and not _is_name_of_injected_fault(name, path))
         or (is_class and name.strip("_") in BANNED_CLASSES)
     ]
     assert modules + names == []
@@ -243,7 +245,18 @@ def test_names_in_tests_say_what_things_are(repository: Path) -> None:
         f"{path}:{line}: {name}"
         for path in tests.rglob("*.py")
         for line, name, _ in _summary(path).definitions
-        if _is_banned_name(name) and "inject" not in name.lower()
+        if _is_banned_name(name) and not _is_name_of_injected_fault(name, path)
+    ]
+    assert names == []
+
+
+def test_names_of_tests_begin_with_their_subject(repository: Path) -> None:
+    """A failure report shows path and name of a test, which must tell the behaviour that is broken."""
+    names = [
+        f"{path}:{line}: {name}"
+        for path in (repository / "tests").rglob("test_*.py")
+        for line, name, _ in _summary(path).definitions
+        if name.startswith("test_") and name.split("_")[1] in NO_SUBJECTS
     ]
     assert names == []
 
@@ -255,6 +268,10 @@ def test_public_classes_have_different_names(repository: Path) -> None:
             for name in _summary(path).public_classes:
                 where[name].append(str(path.relative_to(source)))
     assert {name: files for name, files in where.items() if len(files) > 1} == {}
+
+
+def _is_name_of_injected_fault(name: str, path: Path) -> bool:
+    return "fault" in name.lower() and (_injects_faults(path) or "inject" in name.lower())
 
 
 def _injects_faults(path: Path) -> bool:

@@ -33,9 +33,9 @@ class RecordedResponse:
         return copied
 
 
-def recorded_responses(shared: Path) -> Iterator[RecordedResponse]:
-    """Yield every recorded response, in order."""
-    for path in sorted((shared / "golden/recorded").glob("*.json")):
+def recorded_responses(shared: Path, scenario_pattern: str = "*") -> Iterator[RecordedResponse]:
+    """Yield every recorded response of the scenarios whose names match a shell pattern, in order."""
+    for path in sorted((shared / "golden/recorded").glob(f"{scenario_pattern}.json")):
         scenario = yaml.load((shared / f"golden/scenarios/{path.stem}.yaml").read_text(), Loader=yaml.CSafeLoader)
         for step in json.loads(path.read_text()):
             ignored = tuple(scenario["steps"][step["step"]].get("ignore") or ())

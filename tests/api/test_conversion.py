@@ -38,7 +38,7 @@ def canonical(kind: type[Struct]) -> st.SearchStrategy[Any]:
 def recorded(shared: Path, version: str, name: str, kind: type[Object]) -> list[Any]:
     """Return the recorded autoscalers of that name, in order."""
     path = f"/apis/autoscaling/{version}/"
-    bodies = [a.body for a in recorded_responses(shared) if a.scenario == "hpas-versions" and path in a.request]
+    bodies = [response.body for response in recorded_responses(shared, "hpas-versions") if path in response.request]
     named = [b for b in bodies if b.get("kind") == "HorizontalPodAutoscaler" and b["metadata"]["name"] == name]
     return [codec.decode(json.dumps(body).encode(), kind)[0] for body in named]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from tests.cli.fork_server import ForkedProcess
+from tests.cli.fork_server import ForkedProcess, ForkedServer, Surroundings
 from tests.eventually import wait_until
 
 TIMEOUT_S = 120
@@ -28,7 +28,10 @@ class Sampan:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.prefix: list[str] = []
-        """The words of a program that runs the command, such as `nsenter`."""
+        """The words of a program that runs the command, such as `unshare`."""
+        self.network: Path | None = None
+        """The network namespace of the command, if it is not that of the tests."""
+        self.dropped_capabilities: list[int] = []
         kept = {key: value for key, value in os.environ.items() if key not in ("KUBECONFIG", "XDG_DATA_HOME")}
         self.environment = kept | {"HOME": str(home), "SAMPAN_HOME": str(home / "clusters"), "TMPDIR": str(home)}
 
@@ -44,7 +47,7 @@ class Sampan:
 
     def run(self, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         if not self.prefix:
-            return self._fork(words, stdin)
+            return self._run_forked(words, stdin)
         return subprocess.run(
             [*self.prefix, sys.executable, "-m", "sampan", *words],
             input=stdin,
@@ -54,16 +57,18 @@ class Sampan:
             timeout=TIMEOUT_S,
         )
 
-    def _fork(self, words: Sequence[str], stdin: str) -> "subprocess.CompletedProcess[str]":
+    def _run_forked(self, words: Sequence[str], stdin: str) -> "subprocess.CompletedProcess[str]":
         with ExitStack() as stack:
-            given, output, errors = (stack.enter_context(TemporaryFile("w+")) for _ in range(3))
-            given.write(stdin)
-            given.seek(0)
-            process = ForkedProcess(words, environment=self.environment, streams=(given, output, errors))
-            code = process.wait(TIMEOUT_S)
-            output.seek(0)
-            errors.seek(0)
-            return subprocess.CompletedProcess(words, code, output.read(), errors.read())
+            streams = [stack.enter_context(TemporaryFile("w+")) for _ in range(3)]
+            streams[0].write(stdin)
+            streams[0].seek(0)
+            code = ForkedProcess(words, self._surroundings(), streams).wait(TIMEOUT_S)
+            for stream in streams:
+                stream.seek(0)
+            return subprocess.CompletedProcess(words, code, streams[1].read(), streams[2].read())
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(self.environment, os.getcwd(), str(self.network or ""), self.dropped_capabilities)
 
     @contextmanager
     def running(self, *words: str) -> Iterator["subprocess.Popen[str]"]:
@@ -75,6 +80,17 @@ class Sampan:
             stderr=subprocess.STDOUT,
             text=True,
         ) as process:
+            try:
+                yield process
+            finally:
+                process.send_signal(signal.SIGTERM)
+                process.wait(TIMEOUT_S)
+
+    @contextmanager
+    def serving(self, *words: str) -> Iterator[ForkedServer]:
+        """As `running`, but without the CPU time of imports, for tests that are not about the start of the process."""
+        process = ForkedServer(words, self._surroundings())
+        with process.stdout:
             try:
                 yield process
             finally:

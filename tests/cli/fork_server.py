@@ -1,67 +1,111 @@
-"""A process that has imported `sampan`, and forks one process for each command that a test runs.
+"""A process that has imported `sampan`, and forks a process for each command that a test runs.
 
-Imports take most of the CPU time of a short command. A forked command is a process of its own all the same, with
+Imports take nearly all of the CPU time of a short command. A forked command is a process of its own all the same, with
 arguments, environment, directory and standard streams of its own.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
+import dataclasses
 import gc
 import importlib
 import json
+import logging
 import os
 import pkgutil
-import selectors
+import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import sampan
 
 _ROOT = Path(__file__).parents[2]
 _STREAMS = 3
+_CAPABILITY_VERSION_3 = 0x20080522
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Attributes of the process of a command besides its arguments and standard streams."""
+
+    environment: Mapping[str, str]
+    directory: str
+    network: str = ""
+    """The path of a network namespace other than that of the tests."""
+    dropped_capabilities: Sequence[int] = ()
 
 
 class ForkedProcess:
-    """A `sampan` command that runs in a fork of the server."""
+    """A `sampan` command that runs in a fork of the server, with some of the methods of `subprocess.Popen`."""
 
-    def __init__(
-        self,
-        words: Sequence[str],
-        *,
-        environment: Mapping[str, str],
-        streams: Sequence[IO[Any]],
-        network: Path | None = None,
-    ) -> None:
-        """`streams` are the standard streams, `network` is the network namespace, if not that of the tests."""
+    def __init__(self, words: Sequence[str], surroundings: Surroundings, streams: Sequence[IO[Any]]) -> None:
+        self.returncode: int | None = None
         self._connection, other = socket.socketpair()
-        request = [list(words), dict(environment), os.getcwd(), str(network or "")]
         with other:
             socket.send_fds(_server(), [b"x"], [other.fileno(), *(stream.fileno() for stream in streams)])
-        self._connection.sendall(json.dumps(request).encode() + b"\n")
-        self._numbers = self._connection.makefile("rb")
-        self.pid = int(self._numbers.readline())
+        request = json.dumps([list(words), dataclasses.asdict(surroundings)])
+        self._connection.sendall(request.encode() + b"\n")
+        self.pid = self._read_number()
 
     def wait(self, timeout_s: float) -> int:
         """Return the exit code. Kill the process and raise TimeoutError if it does not exit in time."""
-        self._connection.settimeout(timeout_s)
-        try:
-            return int(self._numbers.readline())
-        except TimeoutError:
-            os.kill(self.pid, signal.SIGKILL)
-            raise
-        finally:
-            self._numbers.close()
+        if self.returncode is None:
+            self._connection.settimeout(timeout_s)
+            try:
+                self.returncode = self._read_number()
+            except TimeoutError:
+                self.kill()
+                raise
             self._connection.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless the process has exited."""
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _read_number(self) -> int:
+        line = b""
+        while not line.endswith(b"\n"):
+            byte = self._connection.recv(1)
+            if not byte:
+                raise EOFError("the fork server has exited")
+            line += byte
+        return int(line)
+
+
+class ForkedServer(ForkedProcess):
+    """A command that runs until it is stopped. Its output is read while it runs."""
+
+    def __init__(self, words: Sequence[str], surroundings: Surroundings) -> None:
+        read_end, write_end = os.pipe()
+        self.stdout = os.fdopen(read_end)
+        """The standard output and the standard error of the process."""
+        with open(os.devnull) as nothing, os.fdopen(write_end, "w") as output:
+            super().__init__(words, surroundings, (nothing, output, output))
+
+    def communicate(self, timeout_s: float) -> str:
+        """Wait until the process has exited, and return the rest of its output, which must fit into a pipe."""
+        self.wait(timeout_s)
+        return self.stdout.read()
 
 
 _starting = threading.Lock()
@@ -77,12 +121,17 @@ def _start() -> socket.socket:
     """Start the server, and return the socket to which requests are sent. The server is not a child of this process,
     and exits when this process has exited."""
     control, other = socket.socketpair()
-    with other:
-        command = [sys.executable, "-m", __name__, str(other.fileno())]
-        subprocess.run(
-            command, cwd=_ROOT, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True
-        )
     atexit.register(control.close)
+    command = [sys.executable, "-m", __name__, str(other.fileno())]
+    with other:
+        subprocess.run(
+            command,
+            cwd=_ROOT,
+            pass_fds=[other.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
     return control
 
 
@@ -91,52 +140,51 @@ class _ForkServer:
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(control, selectors.EVENT_READ)
+        self._exits, self._waker = socket.socketpair()
+        """A byte arrives when a child has exited."""
+        self._waker.setblocking(False)
         self._connections: dict[int, socket.socket] = {}
 
-    def serve(self) -> list[Any] | None:
-        """Return the request in a forked process, and None in the server when there will be no more requests."""
+    def serve(self) -> tuple[list[str], Surroundings] | None:
+        """Return the request in a forked process, and None in the server after the last request."""
+        signal.set_wakeup_fd(self._waker.fileno())
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
         while True:
-            for key, _ in self._selector.select():
-                if key.data is not None:
-                    self._reap(key.fd, key.data)
-                    continue
-                data, descriptors, _, _ = socket.recv_fds(self._control, 1, 1 + _STREAMS)
-                if not data:
-                    return None
-                connection = socket.socket(fileno=descriptors[0])
-                if (pid := os.fork()) == 0:
-                    return self._become_command(connection, descriptors[1:])
-                self._watch(pid, connection, descriptors[1:])
+            readable, _, _ = select.select([self._control, self._exits], [], [])
+            if self._exits in readable:
+                self._reap()
+            if self._control not in readable:
+                continue
+            data, descriptors, _, _ = socket.recv_fds(self._control, 1, 1 + _STREAMS)
+            if not data:
+                return None
+            connection, *streams = socket.socket(fileno=descriptors[0]), *descriptors[1:]
+            if (pid := os.fork()) == 0:
+                return self._become_command(connection, streams)
+            for descriptor in streams:
+                os.close(descriptor)
+            self._connections[pid] = connection
+            _send(connection, pid)
 
-    def _watch(self, pid: int, connection: socket.socket, streams: Sequence[int]) -> None:
-        for descriptor in streams:
-            os.close(descriptor)
-        _send(connection, pid)
-        self._connections[pid] = connection
-        self._selector.register(os.pidfd_open(pid), selectors.EVENT_READ, pid)
+    def _reap(self) -> None:
+        self._exits.recv(4096)
+        with suppress(ChildProcessError):
+            while (result := os.waitpid(-1, os.WNOHANG))[0]:
+                with self._connections.pop(result[0]) as connection:
+                    _send(connection, os.waitstatus_to_exitcode(result[1]))
 
-    def _reap(self, descriptor: int, pid: int) -> None:
-        self._selector.unregister(descriptor)
-        os.close(descriptor)
-        _, status = os.waitpid(pid, 0)
-        with self._connections.pop(pid) as connection:
-            _send(connection, os.waitstatus_to_exitcode(status))
-
-    def _become_command(self, connection: socket.socket, streams: Sequence[int]) -> list[Any]:
-        """Close what belongs to the server, and return the request."""
-        for key in list(self._selector.get_map().values()):
-            os.close(key.fd)
-        self._selector.close()
-        for other in self._connections.values():
+    def _become_command(self, connection: socket.socket, streams: Sequence[int]) -> tuple[list[str], Surroundings]:
+        """Close what belongs to the server, take the standard streams, and return the request."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for other in (self._control, self._exits, self._waker, *self._connections.values()):
             other.close()
         for number, descriptor in enumerate(streams):
             os.dup2(descriptor, number)
             os.close(descriptor)
         with connection, connection.makefile("rb") as file:
-            request: list[Any] = json.loads(file.readline())
-            return request
+            words, surroundings = json.loads(file.readline())
+        return words, Surroundings(**surroundings)
 
 
 def _send(connection: socket.socket, number: int) -> None:
@@ -144,23 +192,53 @@ def _send(connection: socket.socket, number: int) -> None:
         connection.sendall(b"%d\n" % number)
 
 
-def _run(words: Sequence[str], environment: Mapping[str, str], directory: str, network: str) -> None:
+def _run(words: Sequence[str], surroundings: Surroundings) -> NoReturn:
+    """Run a command. Exit without freeing the imported modules one by one, which takes longer than most commands."""
     from sampan.cli.main import main
+
+    _enter(surroundings)
+    sys.argv = ["sampan", *words]
+    code: Any = 0
+    try:
+        main()
+    except SystemExit as error:
+        code = error.code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code or 0)
+
+
+def _enter(surroundings: Surroundings) -> None:
     from sampan.machinery.linux.network_namespace import enter_network
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
-    os.environ.update(environment)
-    tempfile.tempdir = None  # the value of the earlier environment
-    os.chdir(directory)
-    if network:
-        enter_network(Path(network))
-    sys.argv = ["sampan", *words]
-    main()
+    os.environ.update(surroundings.environment)
+    tempfile.tempdir = None  # forget the directory of the earlier environment
+    os.chdir(surroundings.directory)
+    if surroundings.network:
+        enter_network(Path(surroundings.network))
+    if surroundings.dropped_capabilities:
+        _drop(sum(1 << number for number in surroundings.dropped_capabilities))
+
+
+def _drop(capabilities: int) -> None:
+    """Remove some of the first 32 capabilities from this process."""
+    libc, header, sets = ctypes.CDLL(None, use_errno=True), struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytearray(24)
+    buffer = (ctypes.c_char * len(sets)).from_buffer(sets)
+    assert libc.capget(header, buffer) == 0
+    effective, permitted, inheritable, *others = struct.unpack("6I", sets)
+    kept = [mask & ~capabilities for mask in (effective, permitted, inheritable)]
+    sets[:] = struct.pack("6I", *kept, *others)
+    assert libc.capset(header, buffer) == 0
 
 
 def _import_everything() -> None:
-    for module in pkgutil.walk_packages(sampan.__path__, f"{sampan.__name__}."):
+    for module in pkgutil.walk_packages(sampan.__path__, "sampan."):
         if not module.name.startswith("sampan.testing") and not module.name.endswith("__main__"):
             with suppress(ImportError):  # an optional library is missing
                 importlib.import_module(module.name)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,8 @@ from tests.network.pods.lab import needs_network
 pytestmark = needs_network
 
 SERVER = "10.77.0.1:6443"
-NEAR, FAR = "10.77.0.2/24", "10.78.0.2/24"
+FAR = "10.78.0.2"
+"""An address in another subnet than that of the server, which a tunnel has to reach."""
 _POD = """
 apiVersion: v1
 kind: Pod
@@ -40,44 +43,50 @@ spec: {selector: {app: %s}, ports: [{port: 8080}]}
 
 
 class Machine:
-    def __init__(self, home: Path, namespace_path: Path) -> None:
+    def __init__(self, home: Path, network: Machines, address: str) -> None:
         home.mkdir()
-        self.namespace_path, self.sampan = namespace_path, Sampan(home)
-        self.sampan.prefix = ["nsenter", f"--net={namespace_path}"]
+        self._network, self.address, self.sampan = network, address, Sampan(home)
+        self.namespace_path = self.sampan.network = network.add(address, f"{address}/24")
+
+    def move(self, address: str) -> None:
+        """Replace the address of the machine."""
+        self._network.give_address(self.namespace_path, f"{address}/24")
+        self.address = address
 
     def links(self) -> set[str]:
         return {name for _, name in in_network(self.namespace_path, socket.if_nameindex)}
 
 
-@pytest.fixture
-def network(tmp_path: Path) -> Iterator[Machines]:
-    directory = tmp_path / "spaces"
-    directory.mkdir()
-    machines = Machines(directory)
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    machines = Machines(tmp_path_factory.mktemp("network"))
     try:
         yield machines
     finally:
         machines.close()
 
 
-@pytest.fixture
-def machine(network: Machines, tmp_path: Path) -> Iterator[Machine]:
-    """A machine in the subnet of the server, which has not joined yet."""
-    machine = Machine(tmp_path / "b", network.add("b", NEAR))
-    yield machine
-    if machine.sampan.directory().exists():
-        machine.sampan.run("leave")
-
-
-@pytest.fixture
-def server(network: Machines, tmp_path: Path) -> Iterator[Machine]:
+@pytest.fixture(scope="module")
+def server(network: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """A machine with a cluster that has one real node."""
-    machine = Machine(tmp_path / "a", network.add("a", "10.77.0.1/24"))
+    machine = Machine(tmp_path_factory.mktemp("server") / "home", network, "10.77.0.1")
     machine.sampan("up", "--detach", "--nodes", "1")
     try:
         yield machine
     finally:
         machine.sampan.run("down", "--delete")
+
+
+_numbers = itertools.count(2)
+
+
+@pytest.fixture
+def machine(network: Machines, tmp_path: Path) -> Iterator[Machine]:
+    """A machine in the subnet of the server, which has not joined yet."""
+    machine = Machine(tmp_path / "home", network, f"10.77.0.{next(_numbers)}")
+    yield machine
+    if machine.sampan.directory().exists():
+        machine.sampan.run("leave")
 
 
 def kubectl(server: Machine, *words: str) -> str:
@@ -94,8 +103,9 @@ def token_file(server: Machine, path: Path, *words: str) -> Path:
     return path
 
 
-def run_pods(server: Machine, path: Path, nodes: dict[str, str]) -> dict[str, str]:
-    """Run a web server on each node, with a service of the same name, and return their addresses by pod name."""
+@contextmanager
+def running_pods(server: Machine, path: Path, nodes: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Run a web server on each node, with a service of the same name, and yield their addresses by pod name."""
     path.write_text("---".join(_POD % (name, name, node, name, name) for name, node in nodes.items()))
     kubectl(server, "apply", "-f", str(path))
 
@@ -105,7 +115,8 @@ def run_pods(server: Machine, path: Path, nodes: dict[str, str]) -> dict[str, st
         is_complete = len(pods) == len(nodes) and all(addresses.values()) and all(map(_is_ready, pods))
         return addresses if is_complete else {}
 
-    return wait_until(ready_addresses, poll_s=0.2, describe=lambda: kubectl(server, "get", "pods"))
+    yield wait_until(ready_addresses, poll_s=0.2, describe=lambda: kubectl(server, "get", "pods"))
+    kubectl(server, "delete", "-f", str(path), "--now")
 
 
 def _is_ready(pod: dict[str, dict[str, list[dict[str, str]]]]) -> bool:
@@ -120,12 +131,12 @@ def fetch(server: Machine, pod: str, address: str) -> str:
     return kubectl(server, "exec", pod, "--", "python3", "-c", script, f"http://{address}:8080/").strip()
 
 
-def resolve(machine: Machine, address: str) -> bytes:
+def resolve(machine: Machine) -> bytes:
     """Return the addresses by which the DNS server of a joined machine answers for the service `kubernetes`."""
     query = message.make_query("kubernetes.default.svc.cluster.local", "A")
 
     def ask() -> bytes:
-        response = dnspython.udp(query, address, port=10053, timeout=10)
+        response = dnspython.udp(query, machine.address, port=10053, timeout=10)
         return b"".join(row.address.encode() for records in response.answer for row in records)
 
     return in_network(machine.namespace_path, ask)
@@ -141,27 +152,30 @@ def is_forbidden(machine: Machine, verb: str, target: str) -> bool:
     method = {"create": "POST", "get": "GET", "delete": "DELETE"}[verb]
     body = ["--data", "{}", "--header", "Content-Type: application/json"] if verb == "create" else []
     argv = ["curl", "-sk", "--cert", str(certificate), "-X", method, *body, f"https://{SERVER}{path}"]
-    done = subprocess.run([*machine.sampan.prefix, *argv], capture_output=True, text=True, check=True)
+    enter = ["nsenter", f"--net={machine.namespace_path}"]
+    done = subprocess.run([*enter, *argv], capture_output=True, text=True, check=True)
     return bool(json.loads(done.stdout).get("code") == 403)
 
 
 @pytest.mark.parametrize(
-    "address",
-    [NEAR, pytest.param(FAR, marks=pytest.mark.skipif(not can_create("vxlan"), reason="no vxlan here"))],
+    "is_far",
+    [False, pytest.param(True, marks=pytest.mark.skipif(not can_create("vxlan"), reason="no vxlan here"))],
     ids=["routes", "vxlan"],
 )
 def test_pods_of_joined_machines_reach_each_other(
-    server: Machine, machine: Machine, network: Machines, tmp_path: Path, address: str
+    server: Machine, machine: Machine, tmp_path: Path, is_far: bool
 ) -> None:
-    network.give_address(machine.namespace_path, address)
+    if is_far:
+        machine.move(FAR)
     token = token_file(server, tmp_path / "token", "--one-use")
     assert "has joined https://10.77.0.1:6443" in join(machine, token)
-    addresses = run_pods(server, tmp_path / "pods.yaml", {"pod-a": "node-0", "pod-b": "machine-b"})
-    assert fetch(server, "pod-a", addresses["pod-b"]) == "200"
-    assert fetch(server, "pod-b", addresses["pod-a"]) == "200"
-    assert fetch(server, "pod-a", "pod-b") == "200"
-    assert fetch(server, "pod-b", "pod-a") == "200"
-    assert resolve(machine, "10.77.0.2" if address == NEAR else "10.78.0.2")
+    nodes = {"pod-a": "node-0", "pod-b": "machine-b"}
+    with running_pods(server, tmp_path / "pods.yaml", nodes) as addresses:
+        assert fetch(server, "pod-a", addresses["pod-b"]) == "200"
+        assert fetch(server, "pod-b", addresses["pod-a"]) == "200"
+        assert fetch(server, "pod-a", "pod-b") == "200"
+        assert fetch(server, "pod-b", "pod-a") == "200"
+    assert resolve(machine)
     slices = json.loads(kubectl(server, "get", "endpointslices", "-n", "kube-system", "-o", "json"))["items"]
     assert "kube-dns-machine-b" in [item["metadata"]["name"] for item in slices]
     for words in (["create", "endpointslices.discovery.k8s.io"], ["get", "secrets"], ["delete", "node/node-0"]):
@@ -186,12 +200,12 @@ def test_joined_machine_restarts_without_token_and_one_use_token_is_spent(
     assert "is that of a node that joined" in machine.sampan.fails("up", "--detach")
     assert "sampan leave" in machine.sampan.fails("down", "--delete")
     assert "has joined" in machine.sampan("join", "--detach")
-    other = Machine(tmp_path / "c", network.add("c", "10.77.0.3/24"))
+    other = Machine(tmp_path / "other", network, f"10.77.0.{next(_numbers)}")
     refusal = other.sampan.fails("join", SERVER, "--token-file", str(token), "--node-name", "machine-c")
     assert "token" in refusal
     assert not other.sampan.directory().exists()
-    network.give_address(machine.namespace_path, "10.77.0.9/24")
-    wait_until(lambda: "10.77.0.9" in kubectl(server, "get", "nodes", "-o", "wide"), poll_s=0.5)
+    machine.move("10.77.0.99")
+    wait_until(lambda: "10.77.0.99" in kubectl(server, "get", "nodes", "-o", "wide"), poll_s=0.5)
     machine.sampan("leave", "--drain")
 
 

@@ -23,7 +23,7 @@ from tests.cli.command import Sampan
 
 SERVERS = {
     "up": ["--nodes", "0"],
-    "kube-apiserver": [],
+    "kube-apiserver": ["--cert-dir", "certificates"],
     "kube-controller-manager": ["--master", "http://127.0.0.1:1"],
     "kube-scheduler": ["--master", "http://127.0.0.1:1"],
     "kube-proxy": ["--master", "http://127.0.0.1:1", "--oom-score-adj", "0"],
@@ -175,14 +175,13 @@ def working_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
             patch.setenv(name, str(path / name))
         patch.delenv("KUBECONFIG", raising=False)
         (path / "TMPDIR").mkdir()
+        (path / "SAMPAN_HOME/sampan").mkdir(parents=True)  # its certificates are made once
         for module in ("up", "components.kube_apiserver"):
             patch.setattr(f"sampan.cli.{module}.serve", assemble_only)
         for module in ("component", "kubelet", "kube_proxy"):
             patch.setattr(f"sampan.cli.components.{module}.run_loop", discard)
         patch.setattr("sampan.cli.up.leave", lambda: None)
-        patch.setattr(
-            "os.fsync", lambda descriptor: None
-        )  # hundreds of commands make certificates that are thrown away
+        patch.setattr("os.fsync", lambda descriptor: None)  # certificates of other directories are thrown away
         yield path
 
 

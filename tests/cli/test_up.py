@@ -1,14 +1,16 @@
 """`sampan up`, `status` and `down` as processes."""
 
-import gc
 import json
 import os
 import re
+import select
 import signal
 import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -73,8 +75,7 @@ def test_cluster_starts_reports_status_and_stops(sampan: Sampan) -> None:
 
 
 def test_up_runs_in_the_foreground_until_sigint(sampan: Sampan) -> None:
-    with sampan.running("up", "--secure-port", str(free_port())) as process:
-        assert process.stdout is not None
+    with sampan.serving("up", "--secure-port", str(free_port())) as process:
         ready = next(filter(None, map(READY.match, process.stdout)))  # warnings of a slow start may come before
         assert get(f"{ready[1]}/livez") == (200, "ok")
         assert int(ready[2]) == process.pid
@@ -102,12 +103,11 @@ def test_sigterm_before_the_cluster_is_ready_exits_with_an_error(sampan: Sampan)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(60)
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with sampan.running("up", "--etcd-servers", url, "--secure-port", str(free_port())) as process:
+        with sampan.serving("up", "--etcd-servers", url, "--secure-port", str(free_port())) as process:
             connection, _ = silent.accept()
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 1
             connection.close()
-            assert process.stdout is not None
             assert process.stdout.read() == "Error: received a signal to stop before the cluster was ready\n"
 
 
@@ -125,8 +125,7 @@ class TestData:
     def test_objects_survive_sigkill(self, sampan: Sampan) -> None:
         up(sampan, "--nodes", "0")
         sampan("kubectl", "create", "-f", str(_config_map(sampan.home)))
-        os.kill(sampan.note()["pid"], signal.SIGKILL)
-        _wait_until_exited(sampan.note()["pid"])
+        _kill(sampan.note()["pid"])
         assert sampan("status").splitlines()[1].split() == ["sampan", "stopped"]
         up(sampan)
         assert "red" in sampan("kubectl", "get", "configmap", "settings", "-o", "yaml")
@@ -168,10 +167,14 @@ def _config_map(directory: Path) -> Path:
     return path
 
 
-def _wait_until_exited(pid: int) -> None:
-    """Wait until a killed process has exited; it is not a child of this process, so it cannot be waited for."""
-    while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]:
-        os.sched_yield()
+def _kill(pid: int) -> None:
+    """Kill a process that is not a child of this one, and wait until it has exited."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        os.kill(pid, signal.SIGKILL)
+        assert select.select([descriptor], [], [], 60)[0], "the process has not exited"
+    finally:
+        os.close(descriptor)
 
 
 class TestSecondStart:
@@ -231,19 +234,46 @@ def test_detached_process_inherits_no_descriptor_of_the_caller(sampan: Sampan) -
     assert os.getsid(sampan.note()["pid"]) == sampan.note()["pid"]
 
 
+@dataclass(frozen=True)
+class ApiServer:
+    sampan: Sampan
+    output: str
+    url: str
+    insecure_url: str
+    kubeconfig_copy: Path
+
+    @property
+    def directory(self) -> Path:
+        return self.sampan.directory("mine")
+
+
+@pytest.fixture(scope="module")
+def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """A cluster with an API server only, for tests of flags that do not affect each other."""
+    sampan = Sampan(tmp_path_factory.mktemp("api-server"))
+    port, insecure_port, copy, tokens = free_port(), free_port(), sampan.home / "config", sampan.home / "tokens.csv"
+    tokens.write_text('secret,ann,1,"system:masters,others"\nplain,bob,2\n')
+    output = sampan(
+        *("up", "-d", "--name", "mine", *API_SERVER, "--secure-port", str(port), "--insecure-port", str(insecure_port)),
+        *("--kubeconfig-out", str(copy), "--token-auth-file", str(tokens)),
+    )
+    try:
+        yield ApiServer(sampan, output, f"https://127.0.0.1:{port}", f"http://127.0.0.1:{insecure_port}", copy)
+    finally:
+        sampan("down", "--name", "mine")
+
+
 class TestKubeconfig:
-    def test_kubeconfig_embeds_its_credentials(self, sampan: Sampan) -> None:
-        url = up(sampan, *API_SERVER, "--name", "mine")
-        config = yaml.safe_load((sampan.directory("mine") / "admin.kubeconfig").read_text())
+    def test_kubeconfig_embeds_its_credentials(self, api_server: ApiServer) -> None:
+        config = yaml.safe_load((api_server.directory / "admin.kubeconfig").read_text())
         assert config["current-context"] == "mine"
-        assert config["clusters"][0]["cluster"]["server"] == url
+        assert config["clusters"][0]["cluster"]["server"] == api_server.url
         assert set(config["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
 
-    def test_kubeconfig_out_writes_a_copy(self, sampan: Sampan) -> None:
-        out = sampan.home / "config"
-        up(sampan, *API_SERVER, "--kubeconfig-out", str(out))
-        assert out.read_bytes() == (sampan.directory() / "admin.kubeconfig").read_bytes()
-        assert "default" in sampan("kubectl", "--kubeconfig", str(out), "get", "namespaces")
+    def test_kubeconfig_out_writes_a_copy(self, api_server: ApiServer) -> None:
+        copy = api_server.kubeconfig_copy
+        assert copy.read_bytes() == (api_server.directory / "admin.kubeconfig").read_bytes()
+        assert "default" in api_server.sampan("kubectl", "--kubeconfig", str(copy), "get", "namespaces")
 
     def test_merge_kubeconfig_adds_contexts_and_down_removes_them(self, sampan: Sampan) -> None:
         own = sampan.home / ".kube/config"
@@ -287,14 +317,15 @@ class TestKubeconfig:
 
 
 def test_second_cluster_gets_a_free_port_and_keeps_the_port(sampan: Sampan) -> None:
-    words = ("up", "-d", *API_SERVER)
-    first = sampan(*words)
-    second = sampan(*words, "--name", "second")
-    ports = [text.split()[4].rpartition(":")[2] for text in (first, second)]
-    assert len(set(ports)) == 2
-    assert all(6443 <= int(port) < 6643 for port in ports)
+    """On an address of the test's own, all ports are free. The second cluster keeps its port although that of the
+    first is free again."""
+    address = f"127.{100 + os.getpid() // 65536 % 100}.{os.getpid() // 256 % 256}.{os.getpid() % 256}"
+    words = ("up", "-d", *API_SERVER, "--bind-address", address)
+    assert f"ready at https://{address}:6443 " in sampan(*words)
+    assert f"ready at https://{address}:6444 " in sampan(*words, "--name", "second")
+    sampan("down")
     sampan("down", "--name", "second")
-    assert f"https://127.0.0.1:{ports[1]} " in sampan("up", "-d", "--name", "second")
+    assert f"ready at https://{address}:6444 " in sampan("up", "-d", "--name", "second")
 
 
 def test_a_cluster_remembers_its_flags(sampan: Sampan) -> None:
@@ -315,36 +346,29 @@ def test_a_cluster_remembers_its_flags(sampan: Sampan) -> None:
     assert "flags.json" in sampan.fails("up", "-d")
 
 
-class TestTokens:
-    def test_token_auth_file_authenticates_users(self, sampan: Sampan, tmp_path: Path) -> None:
-        tokens = tmp_path / "tokens.csv"
-        tokens.write_text('secret,ann,1,"system:masters,others"\nplain,bob,2\n')
-        url = up(sampan, *API_SERVER, "--token-auth-file", str(tokens))
-        assert get(f"{url}/api/v1/secrets", token="secret")[0] == 200
-        assert get(f"{url}/api/v1/secrets", token="plain")[0] == 403
-        assert get(f"{url}/api/v1/secrets", token="wrong")[0] == 401
-        assert get(f"{url}/api/v1/secrets")[0] == 403
+def test_token_auth_file_authenticates_users(api_server: ApiServer) -> None:
+    secrets = f"{api_server.url}/api/v1/secrets"
+    assert get(secrets, token="secret")[0] == 200
+    assert get(secrets, token="plain")[0] == 403
+    assert get(secrets, token="wrong")[0] == 401
+    assert get(secrets)[0] == 403
 
 
 class TestPlainHttp:
-    def test_insecure_port_serves_the_api_without_authentication(self, sampan: Sampan) -> None:
-        port = free_port()
-        output = sampan("up", "-d", *API_SERVER, "--secure-port", str(free_port()), "--insecure-port", str(port))
-        url = f"http://127.0.0.1:{port}"
-        assert f"  also   {url}, without authentication" in output.splitlines()
+    def test_insecure_port_serves_the_api_without_authentication(self, api_server: ApiServer) -> None:
+        assert f"  also   {api_server.insecure_url}, without authentication" in api_server.output.splitlines()
         kinds = {"/api": "APIVersions", "/api/v1/pods": "PodList", "/api/v1/services": "ServiceList"}
         kinds["/api/v1/replicationcontrollers"] = "ReplicationControllerList"
         for path, kind in kinds.items():
-            code, text = get(url + path)
+            code, text = get(api_server.insecure_url + path)
             assert code == 200
             assert f'"kind":"{kind}"' in text
-        assert "without authentication" in (sampan.directory() / "sampan.log").read_text()
+        assert "without authentication" in (api_server.directory / "sampan.log").read_text()
 
-    def test_curl_reads_the_api_over_plain_http(self, sampan: Sampan) -> None:
-        port = free_port()
-        sampan("up", "-d", *API_SERVER, "--secure-port", "0", "--insecure-port", str(port))
+    def test_curl_reads_the_api_over_plain_http(self, api_server: ApiServer) -> None:
+        command = ["curl", "-s", f"{api_server.insecure_url}/api"]
         try:
-            done = subprocess.run(["curl", "-s", f"localhost:{port}/api"], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         except FileNotFoundError:
             pytest.skip("there is no curl here")
         assert '"versions": [' in done.stdout
@@ -383,10 +407,10 @@ def test_start_and_stop_log_no_warnings(sampan: Sampan) -> None:
     port = free_port()
     words = ("up", "--runtime", "hollow", "--nodes", "2", "--secure-port", str(port), "--bind-address", "127.0.0.1")
     for _ in ("a new cluster", "an existing cluster"):
-        with sampan.running(*words) as process:
+        with sampan.serving(*words) as process:
             wait_until_ready(f"https://127.0.0.1:{port}")
             process.send_signal(signal.SIGTERM)
-            output, _ = process.communicate(timeout=60)
+            output = process.communicate(60)
         assert not re.search("WARNING|ERROR|CRITICAL|Traceback", output), output
 
 
@@ -402,7 +426,6 @@ def test_a_component_that_fails_ends_the_cluster(
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(Assembly, "_schedule", fail)
-    monkeypatch.setattr("sampan.cli.local_cluster.server_process.COLLECTED_AFTER", gc.get_threshold())
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     for name, path in {"HOME": tmp_path, "SAMPAN_HOME": tmp_path / "clusters"}.items():
         monkeypatch.setenv(name, str(path))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -13,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.cli.command import Sampan, get, wait_until_ready
+from tests.cli.fork_server import ForkedServer
+from tests.eventually import wait_until
 from tests.ports import free_port
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -33,9 +34,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _cluster(sampan: Sampan, disk: Path, port: int) -> "Iterator[tuple[str, subprocess.Popen[str]]]":
+def _cluster(sampan: Sampan, disk: Path, port: int) -> Iterator[tuple[str, ForkedServer]]:
     words = ("up", "--data-dir", str(disk / "c"), "--components", "apiserver", "--nodes", "0", "--secure-port", "0")
-    with sampan.running(*words, "--insecure-port", str(port)) as process:
+    with sampan.serving(*words, "--insecure-port", str(port)) as process:
         yield f"http://127.0.0.1:{port}", process
 
 
@@ -61,20 +62,9 @@ def _fill(disk: Path) -> None:
             filler.write(bytes(4096))
 
 
-def _wait_until_started(process: "subprocess.Popen[str]") -> None:
+def _wait_until_started(process: ForkedServer) -> None:
     """Wait until the command has written all its files and printed what to type next, which comes after /readyz."""
-    assert process.stdout is not None
     assert any(line.startswith("  try ") for line in process.stdout)
-
-
-def _wait_until_responding(url: str) -> None:
-    """Wait until the server responds, ready or not."""
-    while True:
-        try:
-            if get(url + MAPS)[0] == 200:
-                return
-        except OSError:
-            continue
 
 
 def test_on_a_full_disk_objects_can_be_deleted_and_nothing_is_lost(sampan: Sampan, small_disk: Path) -> None:
@@ -102,10 +92,10 @@ def test_on_a_full_disk_objects_can_be_deleted_and_nothing_is_lost(sampan: Sampa
             assert _send(f"{url}{MAPS}/{name}", "DELETE")[0] == 200
             created.remove(name)
         assert _names(url) == created
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.wait(60)
     with _cluster(sampan, small_disk, free_port()) as (url, process):
-        _wait_until_responding(url)
+        wait_until(lambda: get(url + MAPS)[0] == 200, ignore=(OSError,))  # it is not ready as long as the disk is full
         assert _names(url) == created
         for name in created:
             assert _send(f"{url}{MAPS}/{name}", "DELETE")[0] == 200

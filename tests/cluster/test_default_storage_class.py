@@ -10,6 +10,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.cluster.default_storage_class import NAME, ensure_default_storage_class
 from sampan.machinery import errors
+from sampan.machinery.client import BOOKMARK
 from sampan.testing import Cluster
 
 META = {"name": "data", "namespace": "default"}
@@ -47,9 +48,15 @@ async def test_claim_is_bound_with_the_default_class() -> None:
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
         pod = {"metadata": META, "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}}
         await cluster.client.of(Pod).create(json.from_value(pod, Pod))
-        async with cluster.client.of(PersistentVolumeClaim).watch(initial_events=True) as events:
-            async for batch in events:
-                bound = [event.object for event in batch if event.type != "BOOKMARK" and event.object.spec.volumeName]
-                if bound:
-                    assert bound[0].spec.storageClassName == NAME
-                    return
+        assert (await _bound_claim(cluster)).spec.storageClassName == NAME
+
+
+async def _bound_claim(cluster: Cluster) -> PersistentVolumeClaim:
+    """Wait until a claim is bound, and return it."""
+    async with cluster.client.of(PersistentVolumeClaim).watch(initial_events=True) as events:
+        async for batch in events:
+            for event in batch:
+                if event.type != BOOKMARK and event.object.status.phase == "Bound":
+                    claim: PersistentVolumeClaim = event.object
+                    return claim
+    raise AssertionError("the watch ended before a claim was bound")

@@ -126,10 +126,11 @@ class Stream:
 
 
 @asynccontextmanager
-async def open_page(cluster: Cluster) -> AsyncIterator[Page]:
+async def open_page(cluster: Cluster, source_address: str | None = None) -> AsyncIterator[Page]:
     tls = ssl.create_default_context(cafile=str(cluster.ca))
     jar = aiohttp.CookieJar(unsafe=True)  # cookies of an IP address
-    async with aiohttp.ClientSession(cookie_jar=jar) as session:
+    connector = aiohttp.TCPConnector(local_addr=(source_address, 0) if source_address else None)
+    async with aiohttp.ClientSession(cookie_jar=jar, connector=connector) as session:
         try:
             yield Page(session, cluster.url, tls)
         finally:

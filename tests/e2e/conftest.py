@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.machine import calibration
-from sampan.cli.local_cluster.server_process import COLLECTED_AFTER
+from sampan.cli.main import COLLECTED_AFTER
 from sampan.machinery.telemetry import loop_watchdog
+from sampan.testing import Cluster
 from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.namespace_objects import NamespaceObjects
 
 
 class _Stalls(logging.Handler):
@@ -63,8 +65,15 @@ def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def kubectl(sampan_kubeconfig: Path, kubectl_home: Path) -> Kubectl:
-    """The real kubectl, in a namespace of the test's own."""
+    """The real kubectl, in a namespace of the test's own. A module whose tests need another cluster overrides the
+    fixture `sampan_cluster`."""
     program = find()
     if program is None:
         pytest.skip("there is no kubectl here")
     return Kubectl(program=program, kubeconfig=sampan_kubeconfig, home=kubectl_home)
+
+
+@pytest.fixture
+def objects(sampan_test_cluster: Cluster, sampan_namespace: str) -> NamespaceObjects:
+    """The objects in the namespace of the fixture `kubectl`."""
+    return NamespaceObjects(sampan_test_cluster, sampan_namespace)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -43,6 +45,18 @@ class Machine:
     def __init__(self, sampan: Sampan) -> None:
         self.sampan = sampan
         self.root = sampan.directory() / "nodes"
+
+    def is_running(self) -> bool:
+        """Whether the API server responds: some tests kill or stop the cluster."""
+        try:
+            return get(f"{self.sampan.note()['url']}/readyz")[0] > 0
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """Kill the process of the cluster, and wait until it is gone."""
+        os.kill(self.sampan.note()["pid"], signal.SIGKILL)
+        wait_for(lambda: "" if self.is_running() else "gone")
 
     def api(self, path: str) -> dict[str, Any]:
         value: dict[str, Any] = json.loads(self.sampan("kubectl", "get", path, "-o", "json"))

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from sampan.api.resources.resource import Resource
 from sampan.api.scheme import builtin_scheme
+from sampan.cli.main import cli
 from sampan.machinery.pki.certificates import make_ca
 from tests.apiserver.every_kind import GOOD
 from tests.e2e.kubectl.command import Kubectl
+from tests.e2e.kubectl.namespace_objects import NamespaceObjects
 
 SERVED = {f"{resource.qualified}/{resource.version}": resource for resource in builtin_scheme()}
 STORED = {name: resource for name, resource in SERVED.items() if resource.storage is not None}
@@ -31,76 +34,106 @@ WIDE = {
 }
 """Columns that only wide tables have."""
 
-GENERATED = [
+GENERATED: list[tuple[str, str, dict[str, Any]]] = [
     (
-        "clusterrole made --verb=get,list --resource=pods --non-resource-url=",
-        "clusterrole",
-        "{.rules[0].verbs}",
-        '["get","list"]',
+        "clusterrole NAME --verb=get,list --resource=pods",
+        "clusterrole.rbac.authorization.k8s.io",
+        {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]},
     ),
     (
-        "clusterrole made --aggregation-rule=a=b",
-        "clusterrole",
-        "{.aggregationRule.clusterRoleSelectors[0].matchLabels.a}",
-        "b",
+        "clusterrole NAME --aggregation-rule=a=b",
+        "clusterrole.rbac.authorization.k8s.io",
+        {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}},
     ),
-    ("clusterrolebinding made --clusterrole=view --user=u", "clusterrolebinding", "{.subjects[0].kind}", "User"),
-    ("configmap made --from-literal=a=b", "configmap", "{.data.a}", "b"),
-    ("cronjob made --image=i --schedule=0/5_*_*_*_*", "cronjob", "{.spec.concurrencyPolicy}", "Allow"),
-    ("deployment made --image=i --replicas=2 --port=80", "deployment", "{.spec.replicas}", "2"),
     (
-        "ingress made --class=c --rule=example.com/x*=s:80,tls=t",
-        "ingress",
-        "{.spec.rules[0].http.paths[0].pathType}",
-        "Prefix",
+        "clusterrolebinding NAME --clusterrole=view --user=u",
+        "clusterrolebinding.rbac.authorization.k8s.io",
+        {"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "u"}]},
     ),
-    ("job made --image=i", "job", "{.spec.completionMode}", "NonIndexed"),
-    ("namespace made-in-a-test", "namespace", "{.status.phase}", "Active"),
+    ("configmap NAME --from-literal=a=b", "configmap", {"data": {"a": "b"}}),
     (
-        "poddisruptionbudget made --selector=a=b --min-available=50%",
-        "poddisruptionbudget",
-        "{.spec.minAvailable}",
-        "50%",
+        "cronjob NAME --image=i --schedule=0/5_*_*_*_*",
+        "cronjob.batch",
+        {"spec": {"concurrencyPolicy": "Allow", "schedule": "0/5 * * * *"}},
     ),
-    ("priorityclass made --value=7 --preemption-policy=Never", "priorityclass", "{.preemptionPolicy}", "Never"),
-    ("quota made --hard=pods=3 --scopes=BestEffort", "quota", "{.spec.scopes[0]}", "BestEffort"),
-    ("role made --verb=get --resource=pods/log", "role", "{.rules[0].resources[0]}", "pods/log"),
-    ("rolebinding made --clusterrole=view --serviceaccount=n:s", "rolebinding", "{.subjects[0].namespace}", "n"),
-    ("secret generic made --from-literal=a=b", "secret", "{.type}", "Opaque"),
+    ("deployment NAME --image=i --replicas=2 --port=80", "deployment.apps", {"spec": {"replicas": 2}}),
     (
-        "secret docker-registry made --docker-username=u --docker-password=p",
+        "ingress NAME --class=c --rule=example.com/x*=s:80,tls=t",
+        "ingress.networking.k8s.io",
+        {"spec": {"ingressClassName": "c", "tls": [{"hosts": ["example.com"], "secretName": "t"}]}},
+    ),
+    ("job NAME --image=i", "job.batch", {"spec": {"completionMode": "NonIndexed"}}),
+    ("namespace NAME", "namespace", {"status": {"phase": "Active"}}),
+    (
+        "poddisruptionbudget NAME --selector=a=b --min-available=50%",
+        "poddisruptionbudget.policy",
+        {"spec": {"minAvailable": "50%", "selector": {"matchLabels": {"a": "b"}}}},
+    ),
+    (
+        "priorityclass NAME --value=7 --preemption-policy=Never",
+        "priorityclass.scheduling.k8s.io",
+        {"value": 7, "preemptionPolicy": "Never"},
+    ),
+    ("quota NAME --hard=pods=3 --scopes=BestEffort", "resourcequota", {"spec": {"scopes": ["BestEffort"]}}),
+    (
+        "role NAME --verb=get --resource=pods/log",
+        "role.rbac.authorization.k8s.io",
+        {"rules": [{"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}]},
+    ),
+    (
+        "rolebinding NAME --clusterrole=view --serviceaccount=n:s",
+        "rolebinding.rbac.authorization.k8s.io",
+        {"subjects": [{"kind": "ServiceAccount", "name": "s", "namespace": "n"}]},
+    ),
+    (
+        "rolebinding NAME --role=reader --user=ann",
+        "rolebinding.rbac.authorization.k8s.io",
+        {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}},
+    ),
+    ("secret generic NAME --from-literal=a=b", "secret", {"type": "Opaque", "data": {"a": "Yg=="}}),
+    (
+        "secret docker-registry NAME --docker-username=u --docker-password=p",
         "secret",
-        "{.type}",
-        "kubernetes.io/dockerconfigjson",
+        {"type": "kubernetes.io/dockerconfigjson"},
     ),
-    ("service clusterip made --tcp=80:8080", "service", "{.spec.ports[0].targetPort}", "8080"),
-    ("service nodeport made --tcp=80", "service", "{.spec.type}", "NodePort"),
-    ("service loadbalancer made --tcp=80", "service", "{.spec.allocateLoadBalancerNodePorts}", "true"),
-    ("service externalname made --external-name=example.com", "service", "{.spec.externalName}", "example.com"),
-    ("serviceaccount made", "serviceaccount", "{.metadata.name}", "made"),
+    (
+        "service clusterip NAME --tcp=80:8080",
+        "service",
+        {"spec": {"ports": [{"name": "80-8080", "port": 80, "protocol": "TCP", "targetPort": 8080}]}},
+    ),
+    ("service nodeport NAME --tcp=80", "service", {"spec": {"type": "NodePort"}}),
+    ("service loadbalancer NAME --tcp=80", "service", {"spec": {"allocateLoadBalancerNodePorts": True}}),
+    ("service externalname NAME --external-name=example.com", "service", {"spec": {"externalName": "example.com"}}),
+    ("serviceaccount NAME", "serviceaccount", {}),
 ]
-"""Arguments of `kubectl create`, the kind that they create, a JSONPath in the object, and its expected value."""
+"""Arguments of `kubectl create`, the resource that it prints, and fields of the object that it creates."""
 
 
-@pytest.mark.parametrize(("words", "kind", "path", "value"), GENERATED, ids=lambda text: text.split(" --")[0])
-def test_create_subcommands(kubectl: Kubectl, words: str, kind: str, path: str, value: str) -> None:
+@pytest.mark.parametrize(("words", "kind", "fields"), GENERATED, ids=[row[0].replace(" NAME", "") for row in GENERATED])
+def test_create_subcommands(
+    kubectl: Kubectl, objects: NamespaceObjects, words: str, kind: str, fields: dict[str, Any]
+) -> None:
     kubectl.needs(1, 24)
-    parts = [word.replace("_", " ") for word in words.split() if not word.endswith("url=")]
-    name = next(word for word in parts if word.startswith("made"))
-    output = kubectl("create", *parts)
-    try:
-        assert output.endswith(f"/{name} created\n")
-        assert kubectl.jsonpath("get", kind, name, path) == value
-    finally:
-        kubectl("delete", kind, name, "--wait=false")
+    name = f"{objects.namespace}-made"
+    parts = [word.replace("_", " ").replace("NAME", name) for word in words.split()]
+    assert kubectl("create", *parts) == f"{kind}/{name} created\n"
+    created = objects.get(f"{kind}/{name}")
+    assert selected(created, fields) == fields
+    if "namespace" not in created["metadata"]:
+        objects.delete(f"{kind}/{name}")
 
 
-def test_create_tls_secret(kubectl: Kubectl, tmp_path: Path) -> None:
+def selected(value: Any, like: Any) -> Any:
+    """Return the part of an object that has the keys of another one."""
+    return {key: selected(value.get(key), like[key]) for key in like} if isinstance(like, dict) else value
+
+
+def test_create_tls_secret(kubectl: Kubectl, objects: NamespaceObjects, tmp_path: Path) -> None:
     pair = make_ca("a", now=time.time())
     (tmp_path / "crt").write_bytes(pair.certificate)
     (tmp_path / "key").write_bytes(pair.key)
     kubectl("create", "secret", "tls", "made", f"--cert={tmp_path / 'crt'}", f"--key={tmp_path / 'key'}")
-    assert kubectl.jsonpath("get", "secret", "made", "{.type}") == "kubernetes.io/tls"
+    assert objects.get("secret/made")["type"] == "kubernetes.io/tls"
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -160,16 +193,36 @@ def test_get_component_statuses(kubectl: Kubectl) -> None:
 # -- explanations ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SERVED)
-def test_every_kind_is_explained(kubectl: Kubectl, name: str) -> None:
+FIRST_OF_VERSION = {resource.api_version: name for name, resource in reversed(SERVED.items())}
+"""A resource of each API version: kubectl reads one OpenAPI document for each."""
+
+
+@pytest.mark.parametrize("name", FIRST_OF_VERSION.values())
+def test_kind_of_every_version_is_explained(kubectl: Kubectl, name: str) -> None:
     kubectl.needs(1, 27)
-    resource = SERVED[name]
-    output = kubectl("explain", resource.plural, f"--api-version={resource.api_version}")
+    check_explanation(SERVED[name], kubectl("explain", *explained(SERVED[name])))
+
+
+def test_every_kind_is_explained(sampan_kubeconfig: Path) -> None:
+    """`sampan kubectl` reads the same documents as kubectl, without a process for each kind."""
+    for resource in SERVED.values():
+        words = ["kubectl", "--kubeconfig", str(sampan_kubeconfig), "explain", *explained(resource)]
+        result = CliRunner().invoke(cli, words)
+        assert result.exit_code == 0, result.output
+        check_explanation(resource, result.stdout)
+
+
+def explained(resource: Resource) -> tuple[str, str]:
+    return resource.plural, f"--api-version={resource.api_version}"
+
+
+def check_explanation(resource: Resource, output: str) -> None:
     lines = output.splitlines()
     assert f"KIND:       {resource.kind}" in lines
     assert f"VERSION:    {resource.version}" in lines
     assert "FIELDS:" in lines
-    assert any(line.startswith("  metadata\t") or line.startswith("  apiVersion\t") for line in lines)
+    for field in ("apiVersion", "kind", "metadata"):
+        assert any(line.startswith(f"  {field}\t<") for line in lines), field
 
 
 def test_a_field_is_explained(kubectl: Kubectl) -> None:

@@ -14,8 +14,10 @@ import pytest
 
 from benchmarks.machine import calibration
 from sampan.api.codec import protobuf
-from sampan.cli.local_cluster.server_process import COLLECTED_AFTER
+from sampan.api.types.core_v1 import ConfigMap
+from sampan.machinery.client import Client
 from sampan.testing import Cluster
+from sampan.testing.builders import config_map
 from tests.apiserver.http.wire import Wire, request
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -58,11 +60,9 @@ def _delay_s() -> float:
     return int(words[1]) / 1e9
 
 
-async def _fill(port: int) -> None:
-    async with Wire(port) as wire:
-        for number in range(COUNT):
-            value = {"metadata": {"name": f"m{number:05d}"}, "data": {"x": "y" * 1000}}
-            assert (await wire.request("POST", MAPS, value)).code == 201
+async def _fill(client: Client) -> None:
+    for number in range(COUNT):
+        await client.of(ConfigMap).create(config_map(f"m{number:05d}", {"x": "y" * 1000}), "default")
 
 
 async def _list(port: int, headers: dict[str, str]) -> None:
@@ -84,7 +84,17 @@ async def _watch(port: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def filled_cluster() -> Iterator[Cluster]:
+def _frozen_afterwards() -> Iterator[None]:
+    """At the end, what remains is frozen for the garbage collector, as at the end of pytest's collection: otherwise
+    every later collection would look at all objects of the test process."""
+    yield
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def filled_cluster(_frozen_afterwards: None) -> Iterator[Cluster]:
     with _filled_cluster() as cluster:
         yield cluster
 
@@ -92,15 +102,21 @@ def filled_cluster() -> Iterator[Cluster]:
 @contextmanager
 def _filled_cluster() -> Iterator[Cluster]:
     with Cluster(insecure=True, controllers=()) as cluster:
-        asyncio.run(_prepare(_port(cluster)))
+        asyncio.run(_load_modules(_port(cluster)))
+        cluster.run(_fill(cluster.client))
         yield cluster
 
 
-async def _prepare(port: int) -> None:
-    """Load the modules that each format needs, and then create objects to list."""
+async def _load_modules(port: int) -> None:
+    """Send small requests, so that the server loads the modules that each format needs."""
     for headers in LISTS.values():
         await _list(port, headers)
-    await _fill(port)
+    async with Wire(port) as wire:
+        for media, value in ((YAML, _map_yaml("warm", 1000)), (APPLY, _map("warm", 6000))):
+            method, query = ("PATCH", "/warm?fieldManager=a") if media == APPLY else ("POST", "?dryRun=All")
+            await wire.request(method, f"{MAPS}{query}", value, headers={"Content-Type": media})
+        await wire.request("DELETE", f"{MAPS}/warm")
+        await wire.request("POST", f"{DEVICE_CLASSES}?dryRun=All", _device_class(1))
 
 
 def _port(cluster: Cluster) -> int:
@@ -108,35 +124,30 @@ def _port(cluster: Cluster) -> int:
 
 
 def _measure(cluster: Cluster, work: Work, clock: Clock) -> float:
-    """Return the longest block of the cluster's event loop while another loop does the work. Objects of the test
-    process are frozen for the garbage collector meanwhile, as a server does after its start."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(*COLLECTED_AFTER)
+    """Return the longest block of the cluster's event loop while another loop does the work. What exists before is
+    frozen for the garbage collector, as a server does after its start."""
     gc.collect()
     gc.freeze()
-    try:
-        probe, stop = cluster.run(_begin(clock))
-        asyncio.run(work(_port(cluster)))
-        return cluster.run(_end(probe, stop))
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*thresholds)
+    probe, stop = cluster.run(_begin(clock))
+    asyncio.run(work(_port(cluster)))
+    return cluster.run(_end(probe, stop))
 
 
 def _is_never_blocked(cluster: Cluster, work: Work, clock: Clock = time.thread_time) -> bool:
     """Whether one round of three stays below the limit. The code shows in every round, the machine (a stolen CPU counts
     as used) only in some. Later rounds have new clusters."""
-    if _measure(cluster, work, clock) < _longest_s():
+    if _is_short(_measure(cluster, work, clock)):
         return True
     for _ in range(2):
         with _filled_cluster() as fresh:
-            if _measure(fresh, work, clock) < _longest_s():
+            if _is_short(_measure(fresh, work, clock)):
                 return True
     return False
 
 
-def _longest_s() -> float:
-    return LONGEST_S * max(1.0, statistics.median(calibration(tries=1) for _ in range(9)))
+def _is_short(block_s: float) -> bool:
+    """Whether a block is below the limit, which is higher on a slow machine."""
+    return block_s < LONGEST_S or block_s < LONGEST_S * statistics.median(calibration(tries=1) for _ in range(9))
 
 
 async def _begin(clock: Clock) -> tuple[asyncio.Task[float], asyncio.Event]:
@@ -311,12 +322,4 @@ def test_large_requests_do_not_block_the_event_loop(filled_cluster: Cluster, cas
                 assert response.code in (200, 201, 400, 404, 409, 413, 422, 500), response.text[:300]
                 assert response.code != 500 or response.json["message"] == "etcdserver: request is too large"
 
-    async def warm_up(port: int) -> None:
-        async with Wire(port) as wire:
-            for media, value in ((YAML, _map_yaml("warm", 1000)), (APPLY, _map("warm", 6000))):
-                method, query = ("PATCH", "/warm?fieldManager=a") if media == APPLY else ("POST", "?dryRun=All")
-                await wire.request(method, f"{MAPS}{query}", value, headers={"Content-Type": media})
-            await wire.request("POST", f"{DEVICE_CLASSES}?dryRun=All", _device_class(1))
-
-    asyncio.run(warm_up(_port(filled_cluster)))
     assert _is_never_blocked(filled_cluster, work, time.process_time)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from sampan.kubelet.agent.machine import own_addresses
 from sampan.machinery.linux.network_namespace import is_network
 from tests.cli.command import Sampan, get
-from tests.e2e.machine import NEEDS_NODE_NETWORKS, PORT, Machine, network_state, wait_for
+from tests.e2e.machine import NEEDS_NODE_NETWORKS, PORT, Machine, network_state, response, wait_for
 from tests.ports import free_port
 
 pytestmark = NEEDS_NODE_NETWORKS
@@ -20,18 +18,34 @@ pytestmark = NEEDS_NODE_NETWORKS
 HOST_PORT = 18080
 
 
+UP = ("up", "--detach", "--nodes", "3", "--runtime", "oci")
+
+
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    sampan = Sampan(tmp_path_factory.mktemp("nodes"))
-    ports = ("--secure-port", str(free_port()), "--insecure-port", str(free_port()))
-    sampan("up", "--detach", "--nodes", "3", "--runtime", "oci", *ports)
-    machine = Machine(sampan)
+def started_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    machine = Machine(Sampan(tmp_path_factory.mktemp("nodes")))
+    start(machine)
     machine.create("a", "node-0")
     host_port = {"containerPort": PORT, "hostPort": HOST_PORT}
     machine.create("b", "node-1", container={"ports": [host_port]})
     machine.create("h", "node-2", port=PORT + 1, hostNetwork=True)
     yield machine
-    sampan("down")
+    machine.sampan("down")
+
+
+@pytest.fixture
+def machine(started_machine: Machine) -> Machine:
+    """A running cluster with the pods a, b and h; it is started again if another test has stopped it."""
+    if not started_machine.is_running():
+        start(started_machine)
+        for name in "ab":  # the status may still be that of the pod before the restart
+            wait_for(lambda name=name: response(f"http://{started_machine.pod_ip(name)}:{PORT}/"))  # type: ignore[misc]
+    return started_machine
+
+
+def start(machine: Machine) -> None:
+    ports = ("--secure-port", str(free_port()), "--insecure-port", str(free_port()))
+    machine.sampan(*UP, "--node-network", "own", *ports)
 
 
 def test_pods_of_all_nodes_reach_each_other(machine: Machine) -> None:
@@ -100,27 +114,23 @@ def test_nodes_are_added_stopped_started_and_removed(machine: Machine) -> None:
 def test_down_cleans_up_after_a_killed_cluster(machine: Machine) -> None:
     before, a = network_state(machine.root), machine.pod_ip("a")
     assert all(before.values())
-    os.kill(machine.sampan.note()["pid"], signal.SIGKILL)
+    machine.kill()
     assert get(f"http://{a}:{PORT}/")[1].startswith("a ")  # pods outlive the process of the cluster
     machine.sampan("down")
     assert not any(network_state(machine.root).values())
 
 
 def test_killed_cluster_restarts_with_node_network_host(machine: Machine) -> None:
-    machine.sampan("up", "--detach", "--nodes", "3", "--runtime", "oci", "--secure-port", str(free_port()))
     machine.pod_ip("a")
-    os.kill(machine.sampan.note()["pid"], signal.SIGKILL)
-    words = ("--nodes", "3", "--runtime", "oci", "--node-network", "host", "--secure-port", str(free_port()))
-    machine.sampan("up", "--detach", *words)
+    machine.kill()
+    machine.sampan(*UP, "--node-network", "host", "--secure-port", str(free_port()))
     assert machine.node_ip("node-0") == own_addresses()[0]
     assert not any(network_state(machine.root).values())
 
-    def response() -> str:
-        try:
-            return get(f"http://{machine.pod_ip('a')}:{PORT}/")[1]
-        except OSError:  # the status may still be that of the pod before the restart
-            return ""
+    def answer() -> str:
+        """Return an empty text while the status is still that of the pod before the restart."""
+        return response(f"http://{machine.pod_ip('a')}:{PORT}/")
 
-    assert wait_for(response).startswith("a ")
+    assert wait_for(answer).startswith("a ")
     machine.sampan("down")
     assert not any(network_state(machine.root).values())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -79,16 +77,27 @@ class ServiceMachine(Machine):
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceMachine]:
-    sampan = Sampan(tmp_path_factory.mktemp("services"))
-    sampan("up", "--detach", "--nodes", "2", "--runtime", "oci", "--secure-port", str(free_port()))
-    machine = ServiceMachine(sampan)
+def started_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceMachine]:
+    machine = ServiceMachine(Sampan(tmp_path_factory.mktemp("services")))
     try:
+        start(machine)
         machine.deploy()
         machine.create("client", "node-0")
         yield machine
     finally:
-        sampan("down")
+        machine.sampan("down")
+
+
+@pytest.fixture
+def machine(started_machine: ServiceMachine) -> ServiceMachine:
+    """A running cluster; it is started again if another test has killed it."""
+    if not started_machine.is_running():
+        start(started_machine)
+    return started_machine
+
+
+def start(machine: ServiceMachine) -> None:
+    machine.sampan("up", "--detach", "--nodes", "2", "--runtime", "oci", "--secure-port", str(free_port()))
 
 
 def test_pods_reach_a_service_on_all_nodes(machine: ServiceMachine) -> None:
@@ -140,7 +149,7 @@ def test_nftables_rules_survive_a_killed_process_and_are_restored_if_deleted(mac
 
     assert wait_for(restored) == "restored"
     assert len(machine.backends()) == 2
-    os.kill(machine.sampan.note()["pid"], signal.SIGKILL)
+    machine.kill()
     assert address.encode() in in_network(namespace, lambda: run_nft(*listing))
     assert get(f"http://{node_address(machine)}:{NODE_PORT}/")[0] == 200  # services outlive the process of the cluster
 

@@ -134,12 +134,18 @@ def _drop_alternatives(node: dict[str, Any], schema: Schema, kept: str) -> None:
 
 
 def _collection(schema: Schema, name: str, count: int, mode: str) -> Any:
+    below = schema.items if schema.items is not None else schema.additional
+    assert below is not None
+    make = sampler(below, name)
+    if mode == "equal":
+        items = [make(0)] * count
+    elif mode == "distinct":
+        items = [make(number) for number in range(count)]
+    else:
+        items = [_changed(make(number), number, mode) for number in range(count)]
     if schema.items is not None:
-        items = schema.items
-        return [_item(items, name, number, mode) for number in range(count)]
-    assert schema.additional is not None
-    below = schema.additional
-    return {_key(name, number, mode): _item(below, name, number, mode) for number in range(count)}
+        return items
+    return {_key(name, number, mode): item for number, item in enumerate(items)}
 
 
 def _key(name: str, number: int, mode: str) -> str:
@@ -160,13 +166,6 @@ _KEYS: dict[str, Callable[[int], str]] = {
         lambda number: f"example.com/r{number}",
     ),
 }
-
-
-def _item(schema: Schema, name: str, number: int, mode: str) -> Any:
-    if mode == "equal":
-        return sample(schema, name, 0)
-    value = sample(schema, name, number)
-    return value if mode == "distinct" else _changed(value, number, mode)
 
 
 def _changed(value: Any, number: int, mode: str) -> Any:
@@ -244,50 +243,62 @@ def _container(value: dict[str, Any], schema: Schema, path: tuple[str, ...]) -> 
 # -- values of single fields -----------------------------------------------------------------------------------------
 
 
+Sampler = Callable[[int], Any]
+"""Makes a small value for a field, which depends on a number."""
+
+
 def sample(schema: Schema | None, name: str, number: int) -> Any:
-    """Return a small value for a field, which depends on `number`."""
+    return sampler(schema, name)(number)
+
+
+def sampler(schema: Schema | None, name: str) -> Sampler:
+    """Return a function that makes small values for the field of that name."""
     if schema is None or schema.preserve_unknown:
-        return {"a": number}
+        return lambda number: {"a": number}
     definition = schema.name.rpartition(".")[2]
     if definition in _OBJECTS:
-        return _OBJECTS[definition](number)
+        return _OBJECTS[definition]
     if schema.properties:
-        return {key: sample(schema.properties[key], key, number) for key in schema.required if key in schema.properties}
+        properties = schema.properties
+        required = [(key, sampler(properties[key], key)) for key in schema.required if key in properties]
+        return lambda number: {key: make(number) for key, make in required}
     if schema.items is not None:
-        return [sample(schema.items, name, number)]
+        make_item = sampler(schema.items, name)
+        return lambda number: [make_item(number)]
     if schema.additional is not None:
-        return {}
-    return _scalar(schema, name, number)
+        return lambda number: {}
+    return _scalar_sampler(schema, name)
 
 
-def _scalar(schema: Schema, name: str, number: int) -> Any:
+def _scalar_sampler(schema: Schema, name: str) -> Sampler:
     if schema.format in _FORMATS:
-        return _FORMATS[schema.format](number)
+        return _FORMATS[schema.format]
     if schema.enum:
-        return schema.enum[number % len(schema.enum)]
+        values = schema.enum
+        return lambda number: values[number % len(values)]
     if name in _NAMED:
-        return _NAMED[name](number)
+        return _NAMED[name]
     if schema.type == "integer":
-        return number % 30000 + 1
+        return lambda number: number % 30000 + 1
     if schema.type == "boolean":
-        return True
+        return lambda number: True
     if schema.type == "number":
-        return 0.5
-    return f"n{number}"
+        return lambda number: 0.5
+    return lambda number: f"n{number}"
 
 
 def _address(number: int) -> str:
     return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
 
-_FORMATS: dict[str, Callable[[int], Any]] = {
+_FORMATS: dict[str, Sampler] = {
     "quantity": lambda number: str(number + 1),
     "int-or-string": lambda number: number % 60000 + 1,
     "date-time": lambda number: f"2026-01-02T03:{number // 60 % 60:02}:{number % 60:02}Z",
     "micro-time": lambda number: f"2026-01-02T03:04:05.{number % 1000000:06}Z",
     "byte": lambda number: "aGk=",
 }
-_NAMED: dict[str, Callable[[int], Any]] = {
+_NAMED: dict[str, Sampler] = {
     "ip": _address,
     "ips": _address,
     "IP": _address,
@@ -337,7 +348,7 @@ _NAMED: dict[str, Callable[[int], Any]] = {
     "apiVersion": lambda number: "example.com/v1",
 }
 _SELECTOR_TERM: dict[str, Any] = {"labelSelector": {"matchLabels": {"a": "b"}}}
-_OBJECTS: dict[str, Callable[[int], Any]] = {
+_OBJECTS: dict[str, Sampler] = {
     "Container": lambda number: {"name": f"c{number}", "image": "nginx:1"},
     "EphemeralContainer": lambda number: {"name": f"e{number}", "image": "nginx:1"},
     "ContainerPort": lambda number: {"containerPort": number % 60000 + 1},

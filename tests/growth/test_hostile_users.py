@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -46,6 +46,50 @@ def deployment(count: int) -> dict[str, Any]:
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments?dryRun=All"
 
 
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """The plain HTTP port of a cluster with an editor and an administrator of a namespace. All requests are dry runs,
+    so that tests can share it."""
+    with Cluster(insecure=True, controllers=()) as cluster:
+        port = urlsplit(cluster.insecure_url).port
+        assert port is not None
+        asyncio.run(_prepare(port))
+        yield port
+
+
+async def _prepare(port: int) -> None:
+    """Create a namespace with an editor and an administrator."""
+    async with Wire(port) as wire:
+        creations = [await wire.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})]
+        account = {"metadata": {"name": "default"}}
+        creations.append(await wire.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account))
+        for user, name in (("editor", "edit"), ("admin", "admin")):
+            creations += [await _bind(wire, user, name), await _grant(wire, name)]
+    assert {response.code for response in creations} <= {200, 201}, [response.body for response in creations]
+
+
+async def _bind(wire: Wire, user: str, role: str) -> WireResponse:
+    binding = {
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }
+    path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings"
+    return await wire.request("POST", path, binding)
+
+
+async def _grant(wire: Wire, role: str) -> WireResponse:
+    """Write the rules of a role that is aggregated by a controller, which does not run here."""
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "get"]},
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create"]},
+    ]
+    path = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{role}"
+    present = (await wire.request("GET", path)).json
+    return await wire.request("PUT", path, {**present, "rules": rules})
+
+
 @pytest.mark.parametrize(
     ("user", "target", "count", "body", "code"),
     [
@@ -74,10 +118,9 @@ DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments?dryRun=All"
     ],
 )
 async def test_cpu_time_of_hostile_requests_is_bounded(
-    user: str, target: str, count: int, body: Callable[[int], Any], code: int
+    port: int, user: str, target: str, count: int, body: Callable[[int], Any], code: int
 ) -> None:
-    async with Cluster(insecure=True, controllers=()) as cluster, Wire(_port(cluster)) as wire:
-        await _prepare(wire)
+    async with Wire(port) as wire:
         values = {size: body(size) for size in (count // 4, count // 2, count)}
         responses: list[WireResponse] = []
 
@@ -90,16 +133,11 @@ async def test_cpu_time_of_hostile_requests_is_bounded(
         assert growth_.large_s < MOST_CPU_S, str(growth_)
 
 
-def test_privilege_escalation_error_lists_the_missing_permissions() -> None:
+async def test_privilege_escalation_error_lists_the_missing_permissions(port: int) -> None:
     rule = {"apiGroups": ["", "apps"], "resources": ["nodes", "pods"], "verbs": ["get", "evict"]}
-
-    async def ask() -> WireResponse:
-        async with Cluster(insecure=True, controllers=()) as cluster, Wire(_port(cluster)) as wire:
-            await _prepare(wire)
-            body = {"metadata": {"name": "a"}, "rules": [rule]}
-            return await wire.request("POST", ROLES, body, {"Impersonate-User": "admin"})
-
-    response = asyncio.run(ask())
+    async with Wire(port) as wire:
+        body = {"metadata": {"name": "a"}, "rules": [rule]}
+        response = await wire.request("POST", ROLES, body, {"Impersonate-User": "admin"})
     assert response.code == 403
     assert response.json["message"] == (
         'roles.rbac.authorization.k8s.io "a" is forbidden: user "admin" (groups=["system:authenticated"]) is '
@@ -109,36 +147,3 @@ def test_privilege_escalation_error_lists_the_missing_permissions() -> None:
         '{APIGroups:["apps"], Resources:["nodes"], Verbs:["get" "evict"]}\n'
         '{APIGroups:["apps"], Resources:["pods"], Verbs:["get" "evict"]}'
     )
-
-
-def _port(cluster: Cluster) -> int:
-    return urlsplit(cluster.insecure_url).port or 0
-
-
-async def _prepare(wire: Wire) -> None:
-    """Create a namespace with an editor and an administrator."""
-    creations = [await wire.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})]
-    account = {"metadata": {"name": "default"}}
-    creations.append(await wire.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account))
-    for user, name in (("editor", "edit"), ("admin", "admin")):
-        binding = {
-            "metadata": {"name": user},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
-        }
-        path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings"
-        creations.append(await wire.request("POST", path, binding))
-    # the roles edit and admin are aggregated by a controller, which does not run here
-    for name in ("edit", "admin"):
-        rules = [
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get"]},
-            {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "get"]},
-            {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create"]},
-        ]
-        role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
-        path = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}"
-        present = (await wire.request("GET", path)).json
-        creations.append(
-            await wire.request("PUT", path, {**present, **role, "metadata": present["metadata"], "rules": rules})
-        )
-    assert {response.code for response in creations} <= {200, 201}, [response.body for response in creations]

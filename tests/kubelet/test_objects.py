@@ -9,7 +9,7 @@ from sampan.api.types.core_v1 import ConfigMap, Pod
 from sampan.kubelet.objects import ObjectKey, PodObjects
 from sampan.machinery.client import PatchType
 from sampan.machinery.informer import InformerFactory
-from sampan.testing import Cluster
+from tests.kubelet.node_api_server import node_api_server
 
 
 def pod(uid: str) -> Pod:
@@ -30,7 +30,7 @@ async def read(objects: PodObjects) -> str:
 
 @pytest.mark.parametrize("immutable", [False, True])
 async def test_immutable_config_map_is_not_watched(immutable: bool) -> None:
-    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
+    async with asyncio.timeout(60), node_api_server() as cluster:
         maps = cluster.client.of(ConfigMap)
         await maps.create(config_map("1", immutable=immutable))
         async with InformerFactory(client=cluster.client) as informers:

@@ -44,12 +44,12 @@ def test_a_periodic_task_runs_once_per_period() -> None:
                 ticks.append(clock.now())
 
         task = asyncio.create_task(ticker())
-        await clock.advance(30 * 24 * 3600)
+        await clock.advance(24 * 3600)
         task.cancel()
         return ticks
 
     ticks = asyncio.run(scenario())
-    assert len(ticks) == 30 * 24 * 60
+    assert len(ticks) == 24 * 60
     assert ticks[:2] == [60, 120]
 
 

@@ -60,6 +60,7 @@ def test_render(text: str, output: str) -> None:
         ("{.a[x]}", "invalid array index x"),
         ('{"a}', "unterminated quoted string"),
         ("{.a[?(@.b}", "unterminated filter"),
+        ("{.a[?(@.k==)]}", "unrecognized character in action: U+003D '='"),
         ("{%}", "unrecognized character in action: U+0025 '%'"),
         ("{.......}", "invalid multiple recursive descent"),
     ],
@@ -119,12 +120,6 @@ VALUE: dict[str, Any] = {
 )
 def test_find(path: str, expected: list[Any]) -> None:
     assert JsonPathTemplate(f"{{{path}}}").find(VALUE)[0] == expected
-
-
-@pytest.mark.parametrize("path", [".a[", ".a[x]", ".a[?(@.b]", ".a[?(@.k==)]"])
-def test_malformed_paths_are_rejected(path: str) -> None:
-    with pytest.raises(JsonPathError):
-        JsonPathTemplate(f"{{{path}}}")
 
 
 def test_values_as_text() -> None:

@@ -8,15 +8,13 @@ import pytest
 from sampan.api.types.core_v1 import ResourceRequirements, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.telemetry.metrics import Metrics
-from sampan.scheduler.config import SchedulerConfig
-from sampan.scheduler.config.config_file import API_VERSION, KIND, parse_config
 from sampan.scheduler.framework.contract import PluginScope
 from sampan.scheduler.framework.metrics import SAMPLE_INTERVAL, PointMetrics, SampledMethod
 from sampan.scheduler.metrics import SchedulerMetrics, resource_text
 from sampan.scheduler.scheduler import make_scheduler
 from sampan.testing import builders
 from tests.controllers.cluster import cluster
-from tests.scheduler.running_scheduler import Running, running
+from tests.scheduler.running_scheduler import Running
 
 
 def value(text: str, start: str) -> float:
@@ -158,24 +156,3 @@ def test_sampling_restores_the_methods_of_plugins() -> None:
         raise RuntimeError
     assert vars(plugin) == {}
     assert [metrics.start_cycle() for _ in range(SAMPLE_INTERVAL + 1)] == [True, *[False] * (SAMPLE_INTERVAL - 1), True]
-
-
-def two_schedulers() -> SchedulerConfig:
-    packing = {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
-    profiles = [{}, {"schedulerName": "packing", "pluginConfig": [packing]}]
-    return parse_config({"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles})
-
-
-async def test_profiles_use_their_own_plugin_arguments() -> None:
-    async with running(two_schedulers()) as scheduler:
-        for name in ("a", "b"):
-            await scheduler.node(name)
-        for number in range(4):
-            pod = scheduler.pod(f"p{number}", cpu="500m")
-            pod.spec.schedulerName = "packing"
-            await scheduler.create(pod)
-        assert len(set(await scheduler.where(*(f"p{number}" for number in range(4))))) == 1
-        await scheduler.create(scheduler.pod("usual"))
-        assert await scheduler.where("usual") != await scheduler.where("p0")
-        (event,) = [event for event in await scheduler.events("Scheduled") if event.regarding.name == "p0"]
-        assert event.reportingController == "packing"

@@ -3,10 +3,12 @@
 import asyncio
 from typing import Any
 
-from sampan.api.types.core_v1 import Node, Pod, PodSchedulingGate, Taint
+from sampan.api.types.core_v1 import Binding, Node, ObjectReference, Pod, PodSchedulingGate, Taint
+from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.scheduling_v1 import PriorityClass
 from sampan.machinery.client import PatchType
 from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, ProfileConfig, SchedulerConfig
+from sampan.scheduler.config.config_file import API_VERSION, KIND, parse_config
 from sampan.scheduler.framework import Code, CycleState, Handle, NodeView, PluginScope, ScalarPlugin, Status
 from tests.scheduler.running_scheduler import NAMESPACE, Running, running
 
@@ -107,7 +109,6 @@ class Stubborn:
 
     name = "Stubborn"
     scope = PluginScope.CLUSTER
-    failures = 0
 
     def __init__(self, handle: Handle) -> None:
         self.left = 2
@@ -186,6 +187,28 @@ async def test_permit_waits_until_allowed_or_timed_out() -> None:
         )
 
 
+async def test_pod_that_another_scheduler_binds_first_stays_on_its_node() -> None:
+    profile = ProfileConfig(plugins=(*DEFAULT_PLUGINS, PluginChoice(f"{__name__}:Waits")))
+
+    async with running(SchedulerConfig(profiles=(profile,))) as cluster:
+        await cluster.node("a")
+        pod = await cluster.create(cluster.pod("wait", cpu="1"))
+        await cluster.settle()
+        (waiting,) = cluster.scheduler.waiting
+        await cluster.node("b")
+        binding = Binding(metadata=ObjectMeta(name="wait"), target=ObjectReference(kind="Node", name="b"))
+        await cluster.cluster.client.of(Pod).create_subresource("binding", "wait", binding, NAMESPACE)
+        waiting.allow("Waits")
+        await cluster.cluster.clock.advance(30)
+        assert await cluster.where("wait") == ["b"]
+        assert await cluster.events("Scheduled") == []
+        assert await cluster.events("FailedScheduling") == []
+        assert cluster.scheduler.queue.get(pod.metadata.uid) is None
+        table = cluster.scheduler.table
+        requested_cpu = table.requested[0]
+        assert {node: int(requested_cpu[row]) for node, row in table.rows.items()} == {"a": 0, "b": 1000}
+
+
 class NamesEndInB(ScalarPlugin):
     name = "NamesEndInB"
 
@@ -217,6 +240,27 @@ async def test_custom_plugin_in_a_second_profile() -> None:
         await cluster.node("ab")  # the plug-in registers no events: any event may help
         await cluster.cluster.clock.advance(10)
         assert await cluster.where("three") == ["ab"]
+
+
+def two_profiles() -> SchedulerConfig:
+    packing = {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
+    profiles = [{}, {"schedulerName": "packing", "pluginConfig": [packing]}]
+    return parse_config({"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles})
+
+
+async def test_profiles_use_their_own_plugin_arguments() -> None:
+    async with running(two_profiles()) as cluster:
+        for name in ("a", "b"):
+            await cluster.node(name)
+        for number in range(4):
+            pod = cluster.pod(f"p{number}", cpu="500m")
+            pod.spec.schedulerName = "packing"
+            await cluster.create(pod)
+        assert len(set(await cluster.where(*(f"p{number}" for number in range(4))))) == 1
+        await cluster.create(cluster.pod("usual"))
+        assert await cluster.where("usual") != await cluster.where("p0")
+        (event,) = [event for event in await cluster.events("Scheduled") if event.regarding.name == "p0"]
+        assert event.reportingController == "packing"
 
 
 async def test_deleted_pods_leave_the_queue_and_the_node_table() -> None:

@@ -9,7 +9,7 @@ from importlib import import_module
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.cli.local_cluster.server_process import COLLECTED_AFTER
+from sampan.cli.main import COLLECTED_AFTER
 from sampan.scheduler.plugins.registry import preload
 from sampan.scheduler.scheduler import make_scheduler
 from tests.controllers.cluster import Cluster, cluster

@@ -64,8 +64,8 @@ def test_virtual_time_is_copied_and_then_independent(original: Cluster) -> None:
     with original.fork() as fork:
         before = original.clock.now()
         assert fork.clock.now() == before
-        fork.advance(hours=1)
-        assert (original.clock.now(), fork.clock.now()) == (before, before + 3600)
+        fork.advance(minutes=5)
+        assert (original.clock.now(), fork.clock.now()) == (before, before + 300)
 
 
 def test_objects_expire_in_the_fork_at_the_same_time() -> None:
@@ -121,13 +121,14 @@ def test_a_fork_outlives_its_original() -> None:
 
 
 def test_fork_takes_less_than_250_ms_of_cpu_time(original: Cluster) -> None:
-    """CPU time is measured because the machine may be busy. The fastest of several forks takes about 40 ms."""
-    took_s = []
-    for _ in range(5):
+    """CPU time is measured because the machine may be busy. One quick fork of five is enough; it takes about 40 ms."""
+
+    def fork_s() -> float:
         began = time.process_time()
         with original.fork():
-            took_s.append(time.process_time() - began)
-    assert min(took_s) < 0.25
+            return time.process_time() - began
+
+    assert any(fork_s() < 0.25 for _ in range(5))
 
 
 def test_only_a_store_in_memory_can_be_forked() -> None:

@@ -53,7 +53,7 @@ def test_relative_paths_in_a_kubeconfig_stay_valid(real: Cluster, tmp_path: Path
         assert second.get("namespace/default")["metadata"]["name"] == "default"
 
 
-def test_fork_fault_node_down_and_advance_are_unsupported(cluster: ExternalCluster) -> None:
+def test_fork_injected_fault_node_down_and_advance_are_unsupported(cluster: ExternalCluster) -> None:
     with pytest.raises(UnsupportedByCluster, match="cannot be forked"):
         cluster.fork()
     with pytest.raises(UnsupportedByCluster, match="faults"):

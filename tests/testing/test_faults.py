@@ -8,8 +8,9 @@ import kubernetes
 import pytest
 
 from sampan.api.types.core_v1 import ConfigMap
+from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.machinery import errors
-from sampan.machinery.client import Request, Selection
+from sampan.machinery.client import Request, Selection, builtin
 from sampan.testing import Cluster
 from sampan.testing.builders import config_map, deployment
 from sampan.testing.errors import UnsupportedByCluster
@@ -38,7 +39,7 @@ def core(cluster: Cluster) -> Iterator[Any]:
         yield kubernetes.client.CoreV1Api(api)
 
 
-def test_fault_with_count_affects_that_many_requests(cluster: Cluster, namespace: str, core: Any) -> None:
+def test_injected_fault_with_count_affects_that_many_requests(cluster: Cluster, namespace: str, core: Any) -> None:
     core.create_namespaced_config_map(namespace, {"metadata": {"name": "map"}})
     with cluster.fault(error=409, verb="update,patch", resource="configmaps", namespace=namespace, count=2) as fault:
         for _ in range(2):
@@ -78,10 +79,11 @@ def test_status_409_on_create_becomes_already_exists(cluster: Cluster, namespace
 
 
 def test_latency_delays_the_response(cluster: Cluster, namespace: str) -> None:
-    with cluster.fault(latency_s=0.2, verb="list", resource="configmaps", count=1):
+    with cluster.fault(latency_s=0.05, verb="list", resource="configmaps", count=1) as fault:
         began = time.monotonic()
-        cluster.list("configmaps", namespace=namespace)
-        assert time.monotonic() - began >= 0.2
+        assert cluster.list("configmaps", namespace=namespace)
+        assert time.monotonic() - began >= 0.05
+    assert fault.hits == 1
 
 
 def test_the_same_seed_affects_the_same_requests(cluster: Cluster, namespace: str) -> None:
@@ -200,5 +202,37 @@ def test_invalid_arguments_are_rejected(cluster: Cluster, arguments: dict[str, A
         cluster.fault(**arguments)
 
 
-def test_fault_rule_fields_default_to_wildcards() -> None:
-    assert FaultRule() == FaultRule(verb="*", resource="*", namespace="*", name="*", count=None)
+@pytest.mark.parametrize(
+    ("user", "is_component"),
+    [
+        ("system:kube-scheduler", True),
+        ("system:kube-controller-manager", True),
+        ("system:node:node-0", True),
+        ("system:serviceaccount:kube-system:deployment-controller", True),
+        ("system:serviceaccount:default:operator", False),
+        ("system:anonymous", False),
+        ("system:unsecured", False),
+        ("kubernetes-admin", False),
+    ],
+)
+def test_rule_without_a_user_selects_all_requests_but_those_of_components(user: str, is_component: bool) -> None:
+    calls = [_call(user, "list"), _call(user, "get", "web"), _call(user, "update", "web", "status")]
+    for call in calls:
+        assert FaultRule().selects(call) is not is_component
+        assert FaultRule(user="*").selects(call)
+        assert not FaultRule(user="somebody").selects(call)
+
+
+def _call(user: str, verb: str, name: str = "", subresource: str = "") -> Call:
+    return Call(
+        method="",
+        path="",
+        query=Query(""),
+        headers={},
+        user=UserInfo(user),
+        verb=verb,
+        resource=builtin("pods"),
+        namespace="default",
+        name=name,
+        subresource=subresource,
+    )

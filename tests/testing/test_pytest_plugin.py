@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sampan.testing import Cluster
+from tests.eventually import wait_until
 
 pytest_plugins = ["pytester"]
 
@@ -41,14 +43,43 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     return pytester
 
 
-def test_namespace_and_kubeconfig_fixtures(project: pytest.Pytester) -> None:
-    project.runpytest_subprocess("-q").assert_outcomes(passed=6)
-    assert list((project.path / "tmp").glob("sampan*")) == []
+def left_directories(project: pytest.Pytester) -> list[Path]:
+    """Return the directories of clusters that still exist."""
+    return list((project.path / "tmp").glob("sampan*"))
 
 
-def test_fixtures_work_with_xdist(project: pytest.Pytester) -> None:
-    project.runpytest_subprocess("-q", "-n", "2").assert_outcomes(passed=6)
-    assert list((project.path / "tmp").glob("sampan*")) == []
+def test_fixtures_and_failure_reports_with_cluster_dumps_work_with_xdist(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        test_failures="""
+        SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}, "stringData": {"key": "x7y"}}
+        SPEC = {"containers": [{"name": "main", "image": "nowhere"}]}
+        POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lonely"}, "spec": SPEC}
+
+        def test_with_a_cluster(cluster, namespace):
+            cluster.apply([SECRET, POD], namespace=namespace)
+            cluster.wait_for("pod/lonely", "condition=PodScheduled=False", namespace=namespace)
+            cluster.wait_for("pod/lonely", "condition=Ready", namespace=namespace, timeout_s=0.1)
+
+        def test_without_a_cluster():
+            assert False
+    """
+    )
+    result = project.runpytest_subprocess("-q", "-n", "2")
+    result.assert_outcomes(passed=6, failed=2)
+    assert left_directories(project) == []
+    result.stdout.fnmatch_lines(
+        [
+            "*WaitTimeout: pod/lonely in namespace test-*: condition=Ready was not met within 0.1 s*",
+            "*condition: PodScheduled=False*no nodes available to schedule pods*",
+            "*- Sampan cluster, namespace test-* -*",
+            "*name: lonely*",
+            "*-- recent writes*",
+        ]
+    )
+    report = result.stdout.str()
+    assert "eDd5" not in report
+    assert "***" in report
+    assert report.count("Sampan cluster, namespace") == 1
 
 
 def test_command_line_options_and_sampan_options_fixture(project: pytest.Pytester) -> None:
@@ -85,54 +116,53 @@ def test_command_line_options_and_sampan_options_fixture(project: pytest.Pyteste
     assert file.exists()
 
 
-def test_invalid_option_is_reported(pytester: pytest.Pytester) -> None:
+@pytest.fixture(scope="module")
+def loaded_cluster() -> Iterator[Cluster]:
+    """A cluster that has imported all its modules before `pytester` starts. At its end, `pytester` unloads every module
+    that was imported since then; later clusters of this process would fail, because numpy cannot be imported twice."""
+    with Cluster() as cluster:
+        cluster.warm_up()
+        wait_until(lambda: cluster.assembly.scheduler is not None and cluster.assembly.fleet is not None)
+        yield cluster
+
+
+def test_invalid_option_is_reported(loaded_cluster: Cluster, pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_start(sampan_cluster): pass")
-    result = pytester.runpytest_subprocess("-q", "--sampan-controllers=nonsense")
+    result = pytester.runpytest_inprocess("-q", "--sampan-controllers=nonsense")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(['*"nonsense" is not in the list of known controllers*'])
 
 
-def test_plugin_imports_no_heavy_modules_until_it_is_used(pytester: pytest.Pytester) -> None:
+def test_plugin_imports_no_heavy_modules_and_rewrites_no_assertions_of_sampan(pytester: pytest.Pytester) -> None:
+    """Python 3.11 fails when two threads import modules and both work on syntax trees."""
     pytester.makepyfile("""
         import sys
 
         def test_no_heavy_modules_are_imported():
             heavy = {"aiohttp", "cryptography", "msgspec", "sampan.apiserver", "sampan.testing.cluster"}
             assert heavy & set(sys.modules) == set()
-    """)
-    pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
-
-
-def test_example_project_passes(repository: Path) -> None:
-    """Only tests with forks, faults and pytest-xdist run; `pytest -n 2` in the directory runs all 50 tests."""
-    project = repository / "examples/pytest-project"
-    part = ("-k", "greeter or default or few_errors or prepared")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", *part]
-    run = subprocess.run(command, cwd=project, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert "14 passed" in run.stdout
-
-
-def test_the_example_project_has_50_tests(repository: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only"]
-    run = subprocess.run(command, cwd=repository / "examples/pytest-project", capture_output=True, text=True)
-    assert "50 tests collected" in run.stdout
-
-
-def test_assertions_of_sampan_modules_are_not_rewritten(pytester: pytest.Pytester) -> None:
-    """Python 3.11 fails when two threads import modules and both work on syntax trees."""
-    pytester.makepyfile("""
-        from importlib.machinery import SourceFileLoader
-        import sampan.controllers.manager
 
         def test_loader_is_the_default():
+            from importlib.machinery import SourceFileLoader
+            import sampan.controllers.manager
+
             assert type(sampan.controllers.manager.__loader__) is SourceFileLoader
     """)
-    pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=2)
 
 
-def test_short_names_markers_forks_and_clients(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest("""
+def test_example_project_with_50_tests_passes(repository: Path) -> None:
+    """Only tests with forks and faults run; `pytest -n 2` in the directory runs all."""
+    project = repository / "examples/pytest-project"
+    part = ("-k", "greeter or default or few_errors or prepared")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *part]
+    run = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "14 passed, 36 deselected" in run.stdout
+
+
+def test_fixtures_short_names_markers_forks_and_clients(project: pytest.Pytester) -> None:
+    project.makeconftest("""
         import pytest
 
         @pytest.fixture(scope="session")
@@ -140,7 +170,8 @@ def test_short_names_markers_forks_and_clients(pytester: pytest.Pytester) -> Non
             sampan_cluster.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: prepared}}")
             return sampan_cluster
     """)
-    pytester.makepyfile("""
+    project.makepyfile(
+        test_short_names="""
         import asyncio
         import os
 
@@ -196,8 +227,10 @@ def test_short_names_markers_forks_and_clients(pytester: pytest.Pytester) -> Non
             monkeypatch.setitem(sys.modules, "kr8s", None)
             with pytest.raises(ImportError, match="needs the package kr8s: pip install kr8s"):
                 request.getfixturevalue("kr8s_client")
-    """)
-    pytester.runpytest_subprocess("-q").assert_outcomes(passed=8)
+    """
+    )
+    project.runpytest_subprocess("-q").assert_outcomes(passed=14)
+    assert left_directories(project) == []
 
 
 def test_fixtures_of_a_project_override_short_names(pytester: pytest.Pytester) -> None:
@@ -229,38 +262,9 @@ def test_short_names_can_be_disabled(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*fixture 'cluster' not found*"])
 
 
-def test_failure_report_contains_a_cluster_dump(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("""
-        SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}, "stringData": {"key": "x7y"}}
-        SPEC = {"containers": [{"name": "main", "image": "nowhere"}]}
-        POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lonely"}, "spec": SPEC}
-
-        def test_with_a_cluster(cluster, namespace):
-            cluster.apply([SECRET, POD], namespace=namespace)
-            cluster.wait_for("pod/lonely", "condition=PodScheduled=False", namespace=namespace)
-            cluster.wait_for("pod/lonely", "condition=Ready", namespace=namespace, timeout_s=0.1)
-
-        def test_without_a_cluster():
-            assert False
-    """)
-    result = pytester.runpytest_subprocess("-q", "-n", "1")
-    result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(
-        [
-            "*WaitTimeout: pod/lonely in namespace test-*: condition=Ready was not met within 0.1 s*",
-            "*condition: PodScheduled=False*no nodes available to schedule pods*",
-            "*- Sampan cluster, namespace test-* -*",
-            "*name: lonely*",
-            "*-- recent writes*",
-        ]
-    )
-    report = result.stdout.str()
-    assert "eDd5" not in report
-    assert "***" in report
-    assert report.count("Sampan cluster, namespace") == 1
-
-
-def test_unsupported_tests_are_skipped_with_an_external_cluster(pytester: pytest.Pytester) -> None:
+def test_unsupported_tests_are_skipped_with_an_external_cluster(
+    loaded_cluster: Cluster, pytester: pytest.Pytester
+) -> None:
     pytester.makepyfile("""
         import pytest
 
@@ -287,8 +291,7 @@ def test_unsupported_tests_are_skipped_with_an_external_cluster(pytester: pytest
         def test_more_time(cluster):
             cluster.advance(minutes=1)
     """)
-    with Cluster() as cluster:
-        result = pytester.runpytest_subprocess("-q", "-rs", "--kubeconfig", str(cluster.kubeconfig))
+    result = pytester.runpytest_subprocess("-q", "-rs", "--kubeconfig", str(loaded_cluster.kubeconfig))
     result.assert_outcomes(passed=2, skipped=4)
     result.stdout.fnmatch_lines_random(
         [

@@ -62,7 +62,7 @@ _GROUPS = (
 )
 
 
-_COLLECTED_AFTER = (20_000, 5, 500)
+COLLECTED_AFTER = (20_000, 5, 500)
 """The thresholds of Python's garbage collector. What imports create stays, and looking for garbage in it takes a tenth
 of their time. Collections must also stay short while a large cluster is loaded, whose objects all survive: a collection
 of 100,000 objects takes 15 ms."""
@@ -98,7 +98,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    gc.set_threshold(*_COLLECTED_AFTER)
+    gc.set_threshold(*COLLECTED_AFTER)
     try:
         cli(prog_name="sampan", obj=time.monotonic())
     except KeyboardInterrupt:

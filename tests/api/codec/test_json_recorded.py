@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from sampan.api.codec import custom
@@ -31,12 +32,23 @@ class Exchange:
     warnings: tuple[str, ...]
 
 
-def exchanges(shared: Path) -> Iterator[Exchange]:
-    """Yield every recorded POST and PUT of JSON."""
+@pytest.fixture(scope="module")
+def scenarios(shared_dir: Path) -> dict[str, list[dict[str, Any]]]:
+    """The steps of all scenarios, by the name of the scenario."""
+    paths = sorted((shared_dir / "golden/scenarios").glob("*.yaml"))
+    return {path.stem: yaml.load(path.read_text(), Loader=yaml.CSafeLoader)["steps"] for path in paths}
+
+
+@pytest.fixture(scope="module")
+def exchanges(shared_dir: Path, scenarios: dict[str, list[dict[str, Any]]]) -> list[Exchange]:
+    """Every recorded POST and PUT of JSON."""
+    return list(_exchanges(shared_dir, scenarios))
+
+
+def _exchanges(shared: Path, scenarios: dict[str, list[dict[str, Any]]]) -> Iterator[Exchange]:
     for path in sorted((shared / "golden/recorded").glob("*.json")):
-        scenario = yaml.load((shared / f"golden/scenarios/{path.stem}.yaml").read_text(), Loader=yaml.CSafeLoader)
         for recorded in json.loads(path.read_text()):
-            step = scenario["steps"][recorded["step"]]
+            step = scenarios[path.stem][recorded["step"]]
             method, _, url = recorded["request"].partition(" ")
             types = {k.lower(): v for k, v in (step.get("headers") or {}).items()}
             if method not in ("POST", "PUT") or "json" not in types.get("content-type", "application/json"):
@@ -70,11 +82,12 @@ def decoding_error(scheme: Scheme, exchange: Exchange, schema: Schema | None) ->
         return str(error)
 
 
-def custom_schemas(shared: Path) -> dict[str, Schema]:
-    """Return the schema of the first version of every CustomResourceDefinition in the scenarios, by plural.group."""
+@pytest.fixture(scope="module")
+def custom_schemas(scenarios: dict[str, list[dict[str, Any]]]) -> dict[str, Schema]:
+    """The schema of the first version of every CustomResourceDefinition in the scenarios, by plural.group."""
     schemas: dict[str, Schema] = {}
-    for path in sorted((shared / "golden/scenarios").glob("*.yaml")):
-        for step in yaml.load(path.read_text(), Loader=yaml.CSafeLoader)["steps"]:
+    for steps in scenarios.values():
+        for step in steps:
             body = step.get("body")
             if isinstance(body, dict) and body.get("kind") == "CustomResourceDefinition":
                 version = ((body.get("spec") or {}).get("versions") or [{}])[0]
@@ -91,13 +104,15 @@ def schema_for(schemas: dict[str, Schema], path: str) -> Schema | None:
     )
 
 
-def test_rejected_bodies_have_the_recorded_messages(shared_dir: Path) -> None:
-    scheme, schemas, counts, differences = builtin_scheme(), custom_schemas(shared_dir), Counter[str](), []
-    for exchange in exchanges(shared_dir):
+def test_rejected_bodies_have_the_recorded_messages(
+    exchanges: list[Exchange], custom_schemas: dict[str, Schema]
+) -> None:
+    scheme, counts, differences = builtin_scheme(), Counter[str](), []
+    for exchange in exchanges:
         rejected = REJECTED.fullmatch(exchange.message)
         if rejected is None or any(word in rejected[3] for word in OTHER_STAGES):
             continue
-        message = decoding_error(scheme, exchange, schema_for(schemas, exchange.path))
+        message = decoding_error(scheme, exchange, schema_for(custom_schemas, exchange.path))
         expected = re.sub(r"<time>", lambda _: "…", rejected[3])
         if re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z?", "…", message) != expected:
             differences.append(f"{exchange.name}: wanted {expected}, found {message}")
@@ -106,14 +121,14 @@ def test_rejected_bodies_have_the_recorded_messages(shared_dir: Path) -> None:
     assert counts == {"strict": 23, "error": 17}
 
 
-def test_warnings_name_the_recorded_fields(shared_dir: Path) -> None:
-    scheme, schemas, compared, differences = builtin_scheme(), custom_schemas(shared_dir), 0, []
-    for exchange in exchanges(shared_dir):
+def test_warnings_name_the_recorded_fields(exchanges: list[Exchange], custom_schemas: dict[str, Schema]) -> None:
+    scheme, compared, differences = builtin_scheme(), 0, []
+    for exchange in exchanges:
         expected = [w for w in exchange.warnings if w.startswith(("unknown field", "duplicate field"))]
         if not expected:
             continue
         compared += 1
-        message = decoding_error(scheme, exchange, schema_for(schemas, exchange.path)).removeprefix(
+        message = decoding_error(scheme, exchange, schema_for(custom_schemas, exchange.path)).removeprefix(
             "strict decoding error: "
         )
         if message != ", ".join(expected):
@@ -122,10 +137,10 @@ def test_warnings_name_the_recorded_fields(shared_dir: Path) -> None:
     assert compared == 13
 
 
-def test_unreadable_bodies_have_the_recorded_messages(shared_dir: Path) -> None:
+def test_unreadable_bodies_have_the_recorded_messages(exchanges: list[Exchange]) -> None:
     differences: list[Any] = []
     compared = 0
-    for exchange in exchanges(shared_dir):
+    for exchange in exchanges:
         if (unreadable := UNREADABLE.fullmatch(exchange.message)) is None:
             continue
         compared += 1

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ GROUP, VERSION = "wardle.example.com", "v1"
 NAME = f"apis/{GROUP}/{VERSION}"
 KIND = {"group": GROUP, "version": VERSION, "kind": "Flunder"}
 FLUNDER = "com.example.wardle.v1.Flunder"
+NAMESPACE = "/api/v1/namespaces/default"
 REGISTRATION = f"/apis/apiregistration.k8s.io/v1/apiservices/{VERSION}.{GROUP}"
 GVK = "x-kubernetes-group-version-kind"
 
@@ -115,13 +116,17 @@ async def serving_wardle(directory: Path) -> AsyncIterator[Wardle]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(directory / "wardle.pem")
     wardle = Wardle()
-    runner = web.ServerRunner(web.Server(wardle.respond), shutdown_timeout=0.1)
+    server = web.Server(wardle.respond)
+    runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, own_address(), 0, ssl_context=context).start()
     wardle.port = runner.addresses[0][1]
     try:
         yield wardle
     finally:
+        for connection in server.connections:
+            if connection.transport is not None:
+                connection.transport.abort()  # the TLS shutdown would outlast the event loop of the test
         await runner.cleanup()
 
 
@@ -137,7 +142,6 @@ class Client:
         return (await self.send("GET", path)).json
 
     async def register(self, port: int) -> None:
-        namespace = "/api/v1/namespaces/default"
         ports = [{"name": "https", "port": 443}]
         subset = {"addresses": [{"ip": own_address()}], "ports": [{"name": "https", "port": port}]}
         spec = {
@@ -149,12 +153,23 @@ class Client:
             "service": {"name": "wardle", "namespace": "default"},
         }
         for path, value in (
-            (f"{namespace}/services", {"metadata": {"name": "wardle"}, "spec": {"ports": ports}}),
-            (f"{namespace}/endpoints", {"metadata": {"name": "wardle"}, "subsets": [subset]}),
+            (f"{NAMESPACE}/services", {"metadata": {"name": "wardle"}, "spec": {"ports": ports}}),
+            (f"{NAMESPACE}/endpoints", {"metadata": {"name": "wardle"}, "subsets": [subset]}),
             (REGISTRATION.rpartition("/")[0], {"metadata": {"name": f"{VERSION}.{GROUP}"}, "spec": spec}),
         ):
             created = await self.send("POST", path, value)
             assert created.code == 201, created.text
+
+    async def unregister(self) -> None:
+        for path in (REGISTRATION, f"{NAMESPACE}/endpoints/wardle", f"{NAMESPACE}/services/wardle"):
+            deleted = await self.send("DELETE", path)
+            assert deleted.code in (200, 404), deleted.text
+        await self.wait_for_index(is_listed=False)
+
+        async def is_gone() -> bool:
+            return (await self.send("GET", f"/{NAME}")).code == 404
+
+        await eventually(is_gone, timeout_s=120)
 
     async def wait_for_index(self, *, is_listed: bool) -> None:
         async def is_as_expected() -> bool:
@@ -163,25 +178,31 @@ class Client:
         await eventually(is_as_expected, timeout_s=120)
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(insecure=True, controllers=()) as running:
+        yield running
+
+
 @asynccontextmanager
 async def aggregating(
-    directory: Path, v2: bytes | None = None, *, has_v3: bool = True
+    cluster: Cluster, directory: Path, v2: bytes | None = None, *, has_v3: bool = True
 ) -> AsyncIterator[tuple[Client, Wardle]]:
-    """A cluster with an aggregated API server, whose OpenAPI v2 document is `v2` or the usual one."""
+    """Register an aggregated API server, whose OpenAPI v2 document is `v2` or the usual one, for the time of a test."""
     async with (
         asyncio.timeout(120),
         serving_wardle(directory) as wardle,
-        Cluster(insecure=True, controllers=()) as cluster,
         Wire(int(cluster.insecure_url.rpartition(":")[2])) as wire,
     ):
         wardle.v2, wardle.has_v3 = v2, has_v3
         client = Client(cluster, wire)
         await client.register(wardle.port)
         yield client, wardle
+        await client.unregister()
 
 
-async def test_v3_documents_are_listed_and_proxied(tmp_path: Path) -> None:
-    async with aggregating(tmp_path) as (client, wardle):
+async def test_v3_documents_are_listed_and_proxied(cluster: Cluster, tmp_path: Path) -> None:
+    async with aggregating(cluster, tmp_path) as (client, wardle):
         await client.wait_for_index(is_listed=True)
         paths = (await client.get("/openapi/v3"))["paths"]
         url = f"/openapi/v3/{NAME}?hash={wardle.hash}"
@@ -198,8 +219,8 @@ async def test_v3_documents_are_listed_and_proxied(tmp_path: Path) -> None:
         assert {request.headers["X-Remote-User"] for request in downloads} == {"system:aggregator"}
 
 
-async def test_v2_documents_are_merged(tmp_path: Path) -> None:
-    async with aggregating(tmp_path) as (client, wardle):
+async def test_v2_documents_are_merged(cluster: Cluster, tmp_path: Path) -> None:
+    async with aggregating(cluster, tmp_path) as (client, wardle):
         await client.wait_for_index(is_listed=True)
         document = await client.get("/openapi/v2")
         assert document["definitions"][FLUNDER] == schema(wardle.description)
@@ -212,8 +233,8 @@ async def test_v2_documents_are_merged(tmp_path: Path) -> None:
         assert FLUNDER.encode() in message.body
 
 
-async def test_v2_document_of_a_server_without_v3_is_converted_to_v3(tmp_path: Path) -> None:
-    async with aggregating(tmp_path, has_v3=False) as (client, wardle):
+async def test_v2_document_of_a_server_without_v3_is_converted_to_v3(cluster: Cluster, tmp_path: Path) -> None:
+    async with aggregating(cluster, tmp_path, has_v3=False) as (client, wardle):
         await client.wait_for_index(is_listed=True)
         url = (await client.get("/openapi/v3"))["paths"][NAME]["serverRelativeURL"]
         response = await client.send("GET", url)
@@ -224,8 +245,8 @@ async def test_v2_document_of_a_server_without_v3_is_converted_to_v3(tmp_path: P
         assert not wardle.requests_for(f"/openapi/v3/{NAME}")
 
 
-async def test_documents_of_a_deleted_apiservice_are_removed(tmp_path: Path) -> None:
-    async with aggregating(tmp_path) as (client, _):
+async def test_documents_of_a_deleted_apiservice_are_removed(cluster: Cluster, tmp_path: Path) -> None:
+    async with aggregating(cluster, tmp_path) as (client, _):
         await client.wait_for_index(is_listed=True)
         before = await client.send("GET", "/openapi/v2")
         await client.send("DELETE", REGISTRATION)
@@ -236,8 +257,8 @@ async def test_documents_of_a_deleted_apiservice_are_removed(tmp_path: Path) -> 
         assert FLUNDER not in after.json["definitions"]
 
 
-async def test_documents_of_an_unavailable_apiservice_are_not_listed(tmp_path: Path) -> None:
-    async with aggregating(tmp_path) as (client, wardle):
+async def test_documents_of_an_unavailable_apiservice_are_not_listed(cluster: Cluster, tmp_path: Path) -> None:
+    async with aggregating(cluster, tmp_path) as (client, wardle):
         await client.wait_for_index(is_listed=True)
         wardle.is_healthy = False
         # A changed spec makes the server check the availability at once.
@@ -252,9 +273,9 @@ async def test_documents_of_an_unavailable_apiservice_are_not_listed(tmp_path: P
     "body", [b"[1, 2]", b'{"paths": ' + b"[" * 100_000, bytes(17 << 20)], ids=["list", "deeply-nested", "too-large"]
 )
 async def test_invalid_v2_document_is_logged_and_not_merged(
-    tmp_path: Path, body: bytes, caplog: pytest.LogCaptureFixture
+    cluster: Cluster, tmp_path: Path, body: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with aggregating(tmp_path, body) as (client, _):
+    async with aggregating(cluster, tmp_path, body) as (client, _):
         message = "cannot read the OpenAPI documents of v1.wardle.example.com"
         await eventually(lambda: message in caplog.text, timeout_s=120)
         document = await client.get("/openapi/v2")
@@ -267,19 +288,19 @@ async def test_server_shutdown_cancels_openapi_downloads(tmp_path: Path, caplog:
     async with asyncio.timeout(120), serving_wardle(tmp_path) as wardle:
         wardle.stalls = True
         async with (
-            Cluster(insecure=True, controllers=()) as cluster,
-            Wire(int(cluster.insecure_url.rpartition(":")[2])) as wire,
+            Cluster(insecure=True, controllers=()) as own_cluster,
+            Wire(int(own_cluster.insecure_url.rpartition(":")[2])) as wire,
         ):
-            await Client(cluster, wire).register(wardle.port)
+            await Client(own_cluster, wire).register(wardle.port)
             await wardle.stalled.wait()
     assert "OpenAPI" not in caplog.text
 
 
-async def test_kubectl_explains_a_kind_of_an_aggregated_server(tmp_path: Path) -> None:
+async def test_kubectl_explains_a_kind_of_an_aggregated_server(cluster: Cluster, tmp_path: Path) -> None:
     program = find()
     if program is None:
         pytest.skip("there is no kubectl here")
-    async with aggregating(tmp_path) as (client, _):
+    async with aggregating(cluster, tmp_path) as (client, _):
         await client.wait_for_index(is_listed=True)
         kubectl = Kubectl(program=program, kubeconfig=client.cluster.kubeconfig, home=tmp_path)
         text = await asyncio.to_thread(kubectl, "explain", "flunder")

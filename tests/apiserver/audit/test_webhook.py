@@ -112,10 +112,9 @@ async def test_batches_beyond_the_burst_are_throttled(tmp_path_factory: pytest.T
     """A webhook without throttling sends ten batches meanwhile, so that a third throttled batch would have arrived."""
     receiver, other_receiver = Receiver(), Receiver()
     directory, other_directory = tmp_path_factory.mktemp("throttled"), tmp_path_factory.mktemp("other")
-    settings = {"max_batch": 1, "batches_per_s": 1 / HOUR_S, "burst": 2}
     async with (
         running_webhook(other_directory, other_receiver, max_batch=1, batches_per_s=None) as other_webhook,
-        running_webhook(directory, receiver, **settings) as webhook,
+        running_webhook(directory, receiver, max_batch=1, batches_per_s=1 / HOUR_S, burst=2) as webhook,
     ):
         for number in range(4):
             webhook.put(entry(str(number)))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from benchmarks.machine import calibration
 from sampan.apiserver.customresources import CustomResourceMetrics, DefinitionController
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.testing import Cluster
@@ -14,6 +15,7 @@ from tests.apiserver.customresources.custom_resource_server import (
     DEFINITIONS,
     GROUP,
     MERGE,
+    CustomServer,
     box,
     custom_server,
     definition,
@@ -28,15 +30,32 @@ from tests.eventually import eventually
 NAME = f"boxes.{GROUP}"
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(insecure=True, controllers=()) as running:
+        yield running
+
+
 @pytest.fixture
-def port() -> Iterator[int]:
-    with Cluster(insecure=True, controllers=()) as cluster:
-        yield port_of(cluster)
+def port(cluster: Cluster) -> Iterator[int]:
+    """The port of the server, whose definitions are deleted after each test."""
+    yield port_of(cluster)
+    asyncio.run(_delete_definitions(port_of(cluster)))
+
+
+async def _delete_definitions(port: int) -> None:
+    async with custom_server(port) as server:
+        assert (await server.request("DELETE", DEFINITIONS)).code == 200
+
+        async def are_gone() -> bool:
+            return not (await server.request("GET", DEFINITIONS)).json["items"]
+
+        await eventually(are_gone)
 
 
 MAX_TURNS, MAX_CPU_S = 50, 0.1
 """The limits until the resource of a new definition can be used: turns of the event loop, and CPU time of client and
-server. The benchmark `custom` measures the wall-clock time."""
+server on the reference machine of the benchmarks. The benchmark `custom` measures the wall-clock time."""
 
 
 async def _is_established(client: InProcessClient) -> bool:
@@ -61,13 +80,28 @@ async def test_a_definition_is_established_without_waiting() -> None:
 
 
 def test_new_custom_resource_is_served_with_little_cpu_time(port: int) -> None:
+    """The best of several new resources counts, since a busy machine makes everything slower."""
+
+    async def cpu_s(server: CustomServer, number: int) -> float:
+        plural, kind = f"crates{number}", f"Crate{number}"
+        start = time.process_time()
+        await server.define(definition(plural=plural, kind=kind))
+        await server.create({**box(), "kind": kind}, BOXES.replace("boxes", plural))
+        return time.process_time() - start
+
     async def main() -> None:
         async with custom_server(port) as server:
-            await server.define(definition(plural="crates", kind="Crate"))  # imports modules
-            start = time.process_time()
+            best = min([await cpu_s(server, number) for number in range(3)])  # the first one imports modules
+        assert best < MAX_CPU_S or best < MAX_CPU_S * calibration(tries=3)
+
+    asyncio.run(main())
+
+
+def test_objects_of_a_new_custom_resource_are_listed(port: int) -> None:
+    async def main() -> None:
+        async with custom_server(port) as server:
             await server.define(definition())
             created = await server.create(box(spec={"a": 1}))
-            assert time.process_time() - start < MAX_CPU_S
             assert created["spec"] == {"a": 1}
             assert created["metadata"]["generation"] == 1
             listed = (await server.request("GET", BOXES)).json
@@ -78,8 +112,8 @@ def test_new_custom_resource_is_served_with_little_cpu_time(port: int) -> None:
 
 
 def test_discovery_follows_created_and_deleted_definitions(port: int) -> None:
-    async def groups(server: object) -> list[str]:
-        reply = await server.request("GET", "/apis")  # type: ignore[attr-defined]
+    async def groups(server: CustomServer) -> list[str]:
+        reply = await server.request("GET", "/apis")
         return [group["name"] for group in reply.json["groups"]]
 
     async def main() -> None:
@@ -130,23 +164,6 @@ def test_deleted_definition_remains_until_its_objects_are_gone(port: int) -> Non
             await server.wait_gone(f"{DEFINITIONS}/{NAME}")
             await server.define(definition())
             assert (await server.request("GET", BOXES)).json["items"] == []
-
-    asyncio.run(main())
-
-
-def test_default_of_a_changed_schema_applies_to_stored_objects(port: int) -> None:
-    async def main() -> None:
-        async with custom_server(port) as server:
-            await server.define(definition(version(schema=schema_of({"size": {"type": "integer"}}))))
-            await server.create(box(spec={"size": 1}))
-            changed = schema_of({"size": {"type": "integer"}, "color": {"type": "string", "default": "red"}})
-            patch = {"spec": {"versions": [version(schema=changed)]}}
-            assert (await server.request("PATCH", f"{DEFINITIONS}/{NAME}", patch, MERGE)).code == 200
-            shown: dict[str, object] = {}
-            while "color" not in shown:
-                response = await server.request("GET", f"{BOXES}/a")
-                shown = response.json["spec"] if response.code == 200 else {}
-            assert shown == {"size": 1, "color": "red"}
 
     asyncio.run(main())
 
@@ -241,21 +258,21 @@ def test_stored_objects_have_the_new_default_after_each_schema_change(port: int)
     async def main() -> None:
         async with custom_server(port) as server:
             await server.define(definition(version(schema=schema_of({"size": {"type": "string"}}))))
-            for count in range(5):
-                await server.create(box(f"box-{count}", spec={"size": "s"}))
-            for count in range(1, 11):
-                colour = {"type": "string", "default": f"colour-{count}"}
-                changed = version(schema=schema_of({"size": {"type": "string"}, "colour": colour}))
+            for number in range(5):
+                await server.create(box(f"box-{number}", spec={"size": "s"}))
+            for number in range(10):
+                color = {"type": "string", "default": f"color-{number}"}
+                changed = version(schema=schema_of({"size": {"type": "string"}, "color": color}))
                 patch = {"spec": {"versions": [changed]}}
                 assert (await server.request("PATCH", f"{DEFINITIONS}/{NAME}", patch, MERGE)).code == 200
+                spec = {"size": "s", "color": f"color-{number}"}
 
-                async def has_new_default(count: int = count) -> bool:
-                    box = (await server.request("GET", f"{BOXES}/box-0")).json
-                    return bool(box["spec"].get("colour") == f"colour-{count}")
+                async def has_new_default(spec: dict[str, str] = spec) -> bool:
+                    return bool((await server.request("GET", f"{BOXES}/box-0")).json["spec"] == spec)
 
                 await eventually(has_new_default)
                 for _ in range(3):
                     listed = (await server.request("GET", BOXES)).json["items"]
-                    assert {item["spec"].get("colour") for item in listed} == {f"colour-{count}"}
+                    assert [item["spec"] for item in listed] == [spec] * 5
 
     asyncio.run(main())

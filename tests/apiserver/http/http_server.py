@@ -153,18 +153,19 @@ class SharedSite:
 
 
 @contextmanager
-def shared_site(directory: Path) -> Iterator[SharedSite]:
+def shared_site(directory: Path, limits: HttpLimits | None = None) -> Iterator[SharedSite]:
     with asyncio.Runner() as runner:
         started: asyncio.Future[Site] = runner.get_loop().create_future()
         stopping = asyncio.Event()
 
         async def serve() -> None:
-            async with open_site(directory) as site:
+            async with open_site(directory, limits) as site:
                 started.set_result(site)
                 await stopping.wait()
 
         async def start() -> Site:
-            await asyncio.wait([serve_task, started], return_when=asyncio.FIRST_COMPLETED)
+            futures: list[asyncio.Future[Any]] = [serve_task, started]
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
             if not started.done():
                 await serve_task  # raises the error
             return started.result()

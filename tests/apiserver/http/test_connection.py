@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from sampan.apiserver.http.connection_limits import HttpLimits
 from tests.apiserver.http.http_server import (
     GET,
     MAPS,
@@ -20,7 +21,7 @@ from tests.eventually import eventually
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedSite]:
-    with shared_site(tmp_path_factory.mktemp("site")) as shared:
+    with shared_site(tmp_path_factory.mktemp("site"), HttpLimits(linger_s=2)) as shared:
         yield shared
 
 

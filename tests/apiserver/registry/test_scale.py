@@ -6,15 +6,17 @@ import pytest
 
 from tests.apiserver.cluster import Cluster, in_cluster
 
-LABELS = {"app": "a"}
+LABELS = {"tier": "t", "app": "a"}
 TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "nginx:1"}]}}
 SELECTOR = {"matchLabels": LABELS, "matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}
 KINDS = {
-    "replicationcontrollers": ("/api/v1", LABELS, "app=a"),
-    "replicasets": ("/apis/apps/v1", SELECTOR, "app=a,!x"),
-    "deployments": ("/apis/apps/v1", SELECTOR, "app=a,!x"),
-    "statefulsets": ("/apis/apps/v1", SELECTOR, "app=a,!x"),
+    "replicationcontrollers": ("/api/v1", None, "app=a,tier=t"),
+    "replicasets": ("/apis/apps/v1", SELECTOR, "app=a,tier=t,!x"),
+    "deployments": ("/apis/apps/v1", SELECTOR, "app=a,tier=t,!x"),
+    "statefulsets": ("/apis/apps/v1", SELECTOR, "app=a,tier=t,!x"),
 }
+"""The path, the selector and the selector of the scale of each kind. A replication controller without a selector gets
+the labels of its template."""
 CONTROLLERS = pytest.mark.parametrize("plural", KINDS)
 
 
@@ -61,6 +63,8 @@ def test_invalid_scale_updates_are_rejected(plural: str) -> None:
             422,
             'Scale.autoscaling "a" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0',
         )
+        negative_patch = await cluster.patch(f"{path}/scale", {"spec": {"replicas": -1}})
+        assert (negative_patch.code, negative_patch.json) == (422, negative.json)
         labelled = await cluster.send("PUT", f"{path}/scale", scale(1, labels={"-": ""}))
         assert labelled.code == 422
         assert labelled.json["message"].startswith('Scale.autoscaling "a" is invalid: metadata.labels: Invalid value')

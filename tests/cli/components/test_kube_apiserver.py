@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import ssl
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,17 +17,17 @@ from aiohttp import web
 
 from tests.apiserver.authn.https_service import https_endpoint
 from tests.cli.command import Sampan, get
+from tests.cli.fork_server import ForkedServer
 from tests.ports import free_port
 from tests.storage.etcd_server import find, one_member
 
 
 @contextmanager
-def running_server(sampan: Sampan, *words: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+def running_server(sampan: Sampan, *words: str) -> Iterator[tuple[str, ForkedServer]]:
     """Run `sampan kube-apiserver`; yield its plain HTTP address and its process."""
     port = free_port()
     command = ("kube-apiserver", "--secure-port", str(free_port()), "--insecure-port", str(port), *words)
-    with sampan.running(*command) as process:
-        assert process.stdout is not None
+    with sampan.serving(*command) as process:
         lines = []
         for line in process.stdout:
             if re.fullmatch(r"kube-apiserver is ready on port \d+ \(\d+\.\d\d s\)\n", line):
@@ -47,18 +46,14 @@ def post(url: str, name: str) -> int:
         return code
 
 
-def test_kube_apiserver_serves_until_sigterm(sampan: Sampan) -> None:
+def test_kube_apiserver_serves_without_controllers_until_sigterm(sampan: Sampan) -> None:
     with running_server(sampan) as (url, process):
         assert get(f"{url}/readyz") == (200, "ok")
+        assert json.loads(get(f"{url}/api/v1/serviceaccounts")[1])["items"] == [], "no controllers run"
         assert post(f"{url}/api/v1/namespaces/default/configmaps", "settings") == 201
         assert list(sampan.home.glob("sampan-certs-*")) == []
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
-
-
-def test_kube_apiserver_runs_no_controllers(sampan: Sampan) -> None:
-    with running_server(sampan) as (url, _):
-        assert json.loads(get(f"{url}/api/v1/serviceaccounts")[1])["items"] == []
 
 
 def test_cert_dir_keeps_certificates_over_restarts(sampan: Sampan, tmp_path: Path) -> None:

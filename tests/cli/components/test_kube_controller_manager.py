@@ -2,68 +2,74 @@
 
 import re
 import signal
-import ssl
-import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from sampan.api.types.authentication_v1 import TokenRequest
+from sampan.api.types.coordination_v1 import Lease
+from sampan.api.types.core_v1 import ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
+from sampan.cluster.assembly import wait_for_default_account
+from sampan.machinery.client import Client, ResourceClient, Selection
 from sampan.testing import Cluster
+from tests.cli import command
 from tests.cli.command import Sampan
+from tests.cli.fork_server import ForkedServer
 from tests.ports import free_port
 
 NAME = "kube-controller-manager"
+ONE_CONTROLLER = ("--controllers", "serviceaccount-controller")
+_DURATIONS = {"lease-duration": "3s", "renew-deadline": "2s", "retry-period": "500ms"}
+SHORT_LEASE = [f"--leader-elect-{name}={duration}" for name, duration in _DURATIONS.items()]
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def api_server() -> Iterator[Cluster]:
     with Cluster(components=["apiserver"]) as cluster:
         yield cluster
 
 
+@pytest.fixture
+def cluster(api_server: Cluster) -> Iterator[Cluster]:
+    """The API server of all tests, without the service accounts and the lease of managers of other tests."""
+    yield api_server
+    api_server.run(delete_objects(api_server.client))
+
+
+async def delete_objects(client: Client) -> None:
+    for namespace in ("default", "kube-system"):
+        await client.of(ServiceAccount).delete_collection(Selection(namespace=namespace))
+    await client.of(Lease).delete_collection(Selection(namespace="kube-system"))
+
+
 @contextmanager
-def running_manager(sampan: Sampan, cluster: Cluster, *words: str) -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
+def running_manager(sampan: Sampan, cluster: Cluster, *words: str) -> Iterator[tuple[int, ForkedServer]]:
     port = free_port()
     command = (NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port), *words)
-    with sampan.running(*command) as process:
-        assert process.stdout is not None
+    with sampan.serving(*command) as process:
         assert process.stdout.readline() == f"{NAME} has started\n"
         yield port, process
 
 
 def get(port: int, path: str, token: str = "") -> tuple[int, str]:
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", headers=headers)
-    try:
-        with urllib.request.urlopen(request, timeout=60, context=context) as response:
-            return response.status, response.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
+    return command.get(f"https://127.0.0.1:{port}{path}", token=token)
 
 
-async def wait_for_account(cluster: Cluster, namespace: str) -> None:
-    from sampan.cluster.assembly import wait_for_default_account
-
-    await wait_for_default_account(cluster.client, namespace)
+def wait_for_account(cluster: Cluster, namespace: str) -> None:
+    cluster.run(wait_for_default_account(cluster.client, namespace))
 
 
 @pytest.mark.parametrize("own_accounts", ["false", "true"])
 def test_controllers_run_against_an_api_server_in_another_process(
     sampan: Sampan, cluster: Cluster, own_accounts: str
 ) -> None:
-    from sampan.api.types.coordination_v1 import Lease
-    from sampan.api.types.core_v1 import ServiceAccount
-
-    words = ("--controllers", "serviceaccount-controller", "--use-service-account-credentials", own_accounts)
-    with running_manager(sampan, cluster, *words) as (_, process):
-        cluster.run(wait_for_account(cluster, "default"))
+    words = ("--use-service-account-credentials", own_accounts)
+    with running_manager(sampan, cluster, *ONE_CONTROLLER, *words) as (_, process):
+        wait_for_account(cluster, "default")
         lease = cluster.run(cluster.client.of(Lease).get(NAME, "kube-system"))
         assert re.search(rf"_{process.pid}-", lease.spec.holderIdentity or "")
         process.send_signal(signal.SIGTERM)
@@ -76,11 +82,6 @@ def test_controllers_run_against_an_api_server_in_another_process(
 
 
 def test_secure_port_serves_health_and_authorized_metrics(sampan: Sampan, cluster: Cluster) -> None:
-    from sampan.api.types.authentication_v1 import TokenRequest
-    from sampan.api.types.core_v1 import ServiceAccount
-    from sampan.api.types.meta_v1 import ObjectMeta
-    from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
-
     async def watcher() -> str:
         meta = ObjectMeta(name="watcher", namespace="default")
         accounts = cluster.client.of(ServiceAccount)
@@ -106,10 +107,11 @@ def test_secure_port_serves_health_and_authorized_metrics(sampan: Sampan, cluste
 
 
 def test_authorization_always_allow_paths_skip_authorization(sampan: Sampan, cluster: Cluster) -> None:
-    with running_manager(sampan, cluster, "--authorization-always-allow-paths=/healthz,/metric*") as (port, _):
+    flag = "--authorization-always-allow-paths"
+    with running_manager(sampan, cluster, *ONE_CONTROLLER, f"{flag}=/healthz,/metric*") as (port, _):
         assert get(port, "/metrics")[0] == 200
         assert get(port, "/configz")[0] == 403
-    with running_manager(sampan, cluster, "--authorization-always-allow-paths", "/configz") as (port, _):
+    with running_manager(sampan, cluster, *ONE_CONTROLLER, flag, "/configz") as (port, _):
         assert get(port, "/metrics")[0] == 403
         assert get(port, "/configz")[0] == 200
 
@@ -124,23 +126,18 @@ def test_invalid_flags_are_reported(sampan: Sampan, cluster: Cluster, tmp_path: 
 
 
 def test_second_instance_becomes_leader_after_the_first_is_killed(sampan: Sampan, cluster: Cluster) -> None:
-    from sampan.api.types.coordination_v1 import Lease
-
     leases = cluster.client.of(Lease)
-    lease = {"lease-duration": "3s", "renew-deadline": "2s", "retry-period": "500ms"}
-    flags = [word for name, time in lease.items() for word in (f"--leader-elect-{name}", time)]
-    flags += ["--controllers", "serviceaccount-controller"]
-    with running_manager(sampan, cluster, *flags) as (_, first):
-        cluster.run(wait_for_account(cluster, "default"))
-        with running_manager(sampan, cluster, *flags) as (_, second):
+    with running_manager(sampan, cluster, *ONE_CONTROLLER, *SHORT_LEASE) as (_, first):
+        wait_for_account(cluster, "default")
+        with running_manager(sampan, cluster, *ONE_CONTROLLER, *SHORT_LEASE) as (_, second):
             first.kill()
             first.wait(60)
             cluster.run(wait_for_holder(leases, second.pid))
 
 
-async def wait_for_holder(leases: object, pid: int) -> None:
+async def wait_for_holder(leases: ResourceClient[Lease], pid: int) -> None:
     """Wait until the process holds the lease."""
-    async with leases.watch(initial_events=True) as events:  # type: ignore[attr-defined]
+    async with leases.watch(initial_events=True) as events:
         async for batch in events:
             if any(
                 f"_{pid}-" in (event.object.spec.holderIdentity or "") for event in batch if event.type != "BOOKMARK"
@@ -149,16 +146,11 @@ async def wait_for_holder(leases: object, pid: int) -> None:
 
 
 def test_leader_that_loses_the_lease_exits_with_one_line(sampan: Sampan, cluster: Cluster) -> None:
-    from sampan.api.types.coordination_v1 import Lease
-
-    lease = {"lease-duration": "3s", "renew-deadline": "2s", "retry-period": "500ms"}
-    flags = [word for name, time in lease.items() for word in (f"--leader-elect-{name}", time)]
     leases = cluster.client.of(Lease)
     held_lease = {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600}}
-    with running_manager(sampan, cluster, *flags) as (_, process):
+    with running_manager(sampan, cluster, *ONE_CONTROLLER, *SHORT_LEASE) as (_, process):
         cluster.run(wait_for_holder(leases, process.pid))
         cluster.run(leases.patch(NAME, held_lease, "kube-system"))
-        output, _ = process.communicate(timeout=60)
+        output = process.communicate(60)
         assert process.returncode == 1
     assert re.fullmatch(rf"Error: \S+ lost lease {NAME}\n", output), output
-    cluster.run(leases.delete(NAME, "kube-system"))

@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import ConfigMap, Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
 from sampan.api.values import times
-from sampan.machinery.client import PatchType, Selection
+from sampan.machinery.client import Client, Delete, PatchType, Selection
 from sampan.testing import Cluster, builders
 from tests.cli.command import Sampan, get
 from tests.ports import free_port
@@ -21,10 +21,23 @@ from tests.ports import free_port
 NAME = "kube-scheduler"
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def api_server() -> Iterator[Cluster]:
     with Cluster(components=["apiserver", "controllers"], controllers=["serviceaccount-controller"]) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def cluster(api_server: Cluster) -> Iterator[Cluster]:
+    """The API server of all tests, without nodes, pods and leases of other tests."""
+    yield api_server
+    api_server.run(delete_objects(api_server.client))
+
+
+async def delete_objects(client: Client) -> None:
+    await client.of(Pod).delete_collection(Selection(namespace="default"), options=Delete(grace_period_s=0))
+    await client.of(Node).delete_collection()
+    await client.of(Lease).delete_collection(Selection(namespace="kube-system"))
 
 
 async def make_node(cluster: Cluster, name: str) -> None:
@@ -35,8 +48,13 @@ async def make_node(cluster: Cluster, name: str) -> None:
     await nodes.patch(name, {"status": {"allocatable": allocatable}}, subresource="status")
 
 
+@pytest.fixture(scope="module")
+def token(api_server: Cluster) -> str:
+    """A token of a service account with the role cluster-admin."""
+    return api_server.run(make_token(api_server))
+
+
 async def make_token(cluster: Cluster) -> str:
-    """Return a token of a service account with the role cluster-admin."""
     role = ObjectMeta(name="everything-for-default")
     subject = Subject(kind="ServiceAccount", name="default", namespace="default")
     admin = RoleRef(apiGroup="rbac.authorization.k8s.io", kind="ClusterRole", name="cluster-admin")
@@ -62,8 +80,7 @@ async def wait_for_binding(cluster: Cluster, name: str) -> str:
 def test_scheduler_binds_pods_of_an_api_server_in_another_process(sampan: Sampan, cluster: Cluster) -> None:
     cluster.run(make_node(cluster, "a"))
     cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
-    with sampan.running(NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0") as process:
-        assert process.stdout is not None
+    with sampan.serving(NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0") as process:
         assert process.stdout.readline() == f"{NAME} has started\n"
         assert cluster.run(wait_for_binding(cluster, "p")) == "a"
         lease = cluster.run(cluster.client.of(Lease).get(NAME, "kube-system"))
@@ -83,7 +100,7 @@ def test_config_file_profile_schedules_pods_of_its_scheduler_name(
     pod.spec.schedulerName = "mine"
     cluster.run(cluster.client.of(Pod).create(pod))
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
-    with sampan.running(NAME, *words, "--config", str(config)):
+    with sampan.serving(NAME, *words, "--config", str(config)):
         assert cluster.run(wait_for_binding(cluster, "p")) == "a"
 
 
@@ -116,7 +133,7 @@ def test_a_classic_policy_is_applied(sampan: Sampan, cluster: Cluster, tmp_path:
     cluster.run(cluster.client.of(Node).patch("b", {"metadata": {"labels": {"chosen": ""}}}))
     cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
-    with sampan.running(NAME, *words, "--policy-config-file", str(policy)):
+    with sampan.serving(NAME, *words, "--policy-config-file", str(policy)):
         assert cluster.run(wait_for_binding(cluster, "p")) == "b"
 
 
@@ -129,7 +146,7 @@ def test_policy_configmap_is_applied(sampan: Sampan, cluster: Cluster) -> None:
     data = {"policy.cfg": "predicates: [{name: PodFitsResources}]\n"}
     config_map = ConfigMap(metadata=ObjectMeta(name="policy", namespace="kube-system"), data=data)
     cluster.run(cluster.client.of(ConfigMap).create(config_map))
-    with sampan.running(NAME, *words, "--policy-configmap", "policy"):
+    with sampan.serving(NAME, *words, "--policy-configmap", "policy"):
         assert cluster.run(wait_for_binding(cluster, "p")) == "a"
 
 
@@ -157,27 +174,25 @@ def test_invalid_algorithm_provider_flags_are_rejected(sampan: Sampan) -> None:
     assert "--policy-config-file: cannot be given together with --algorithm-provider" in error
 
 
-def test_why_reads_the_decision_from_the_scheduler_port(sampan: Sampan, cluster: Cluster) -> None:
+def test_why_reads_the_decision_from_the_scheduler_port(sampan: Sampan, cluster: Cluster, token: str) -> None:
     """The scheduler authenticates and authorizes the token by reviews of the API server."""
     cluster.run(make_node(cluster, "a"))
     cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
-    token = cluster.run(make_token(cluster))
     port = free_port()
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port), "--leader-elect=false")
-    with sampan.running(NAME, *words):
+    with sampan.serving(NAME, *words):
         assert cluster.run(wait_for_binding(cluster, "p")) == "a"
         where = ("-s", cluster.url, "--insecure-skip-tls-verify", "--scheduler", f"https://127.0.0.1:{port}")
         assert "decided " in sampan("why", "pod/p", *where, "--token", token)
 
 
-def test_standby_scheduler_serves_no_resource_metrics(sampan: Sampan, cluster: Cluster) -> None:
+def test_standby_scheduler_serves_no_resource_metrics(sampan: Sampan, cluster: Cluster, token: str) -> None:
     now = times.format_micro_time(time.time())
     held = LeaseSpec(holderIdentity="another", leaseDurationSeconds=3600, acquireTime=now, renewTime=now)
     lease = Lease(metadata=ObjectMeta(name=NAME, namespace="kube-system"), spec=held)
     cluster.run(cluster.client.of(Lease).create(lease))
-    token, port = cluster.run(make_token(cluster)), free_port()
-    with sampan.running(NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port)) as process:
-        assert process.stdout is not None
+    port = free_port()
+    with sampan.serving(NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port)) as process:
         assert process.stdout.readline() == f"{NAME} has started\n"
         assert get(f"https://127.0.0.1:{port}/metrics/resources", token=token) == (200, "")
         code, metrics = get(f"https://127.0.0.1:{port}/metrics", token=token)

@@ -1,7 +1,5 @@
 """Flags of the node, route and service controllers."""
 
-import json
-
 import click
 import pytest
 from click.testing import CliRunner
@@ -10,6 +8,7 @@ from sampan.cli.failures import CliError
 from sampan.cli.flags.node_controllers import node_controller_options, node_controller_settings, range_options
 from sampan.controllers.descriptor import ControllerConfig
 from tests.cli.command import Sampan
+from tests.eventually import wait_until
 from tests.ports import free_port
 
 
@@ -69,8 +68,10 @@ def test_nodes_get_pod_cidrs_from_cluster_cidr(sampan: Sampan) -> None:
     ranges = ("--allocate-node-cidrs", "--cluster-cidr", "10.200.0.0/22")
     sampan("up", "--detach", *where, "--runtime", "hollow", "--nodes", "2", *ranges)
     sampan("node", "add", "third")
-    for _ in range(20):
-        nodes = json.loads(sampan("kubectl", "get", "nodes", "-o", "json"))["items"]
-        if all("podCIDR" in node["spec"] for node in nodes):
-            break
-    assert sorted(node["spec"]["podCIDR"] for node in nodes) == ["10.200.0.0/24", "10.200.1.0/24", "10.200.2.0/24"]
+    path = "jsonpath={.items[*].spec.podCIDR}"
+
+    def pod_cidrs() -> list[str]:
+        return sorted(sampan("kubectl", "get", "nodes", "-o", path).split())
+
+    expected = ["10.200.0.0/24", "10.200.1.0/24", "10.200.2.0/24"]
+    wait_until(lambda: pod_cidrs() == expected, poll_s=0.1, describe=pod_cidrs)

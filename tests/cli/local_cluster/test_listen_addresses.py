@@ -6,6 +6,8 @@ import os
 import shutil
 import socket
 import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -78,26 +80,41 @@ def test_cluster_without_real_nodes_listens_only_on_loopback(sampan: Sampan, wor
         assert get(f"{url}/livez") == (200, "ok")
 
 
+@dataclass(frozen=True)
+class NodeCluster:
+    """A cluster with one real node, which has a network namespace of its own or uses that of the machine."""
+
+    sampan: Sampan
+    port: int
+    is_on_host_network: bool
+
+
+@pytest.fixture(scope="module", params=["own", "host"])
+def node_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCluster]:
+    sampan = Sampan(tmp_path_factory.mktemp(request.param))
+    try:
+        port = up(sampan, "--runtime", "oci", "--node-network", request.param)
+        yield NodeCluster(sampan, port, request.param == "host")
+    finally:
+        sampan.run("down")
+
+
 @needs_containers
-@pytest.mark.parametrize("network", ["own", "host"])
-def test_kubelet_of_a_real_node_does_not_listen_on_the_network(sampan: Sampan, network: str) -> None:
-    port = up(sampan, "--runtime", "oci", "--node-network", network)
-    addresses = listening(sampan.note()["pid"])
+def test_kubelet_of_a_real_node_does_not_listen_on_the_network(node_cluster: NodeCluster) -> None:
+    addresses = listening(node_cluster.sampan.note()["pid"])
     nodes = {address for address in own_addresses() if is_own(address)}
-    assert {host for host, number in addresses if number == port} == {*LOOPBACK, *nodes}
+    assert {host for host, number in addresses if number == node_cluster.port} == {*LOOPBACK, *nodes}
+    others = {host for host, number in addresses if number != node_cluster.port}
     # the DNS server of a node on the network of the machine responds only to nodes and pods
-    dns_addresses = set() if network == "own" else {*nodes} | {own_addresses()[0]}
-    others = {(host, number) for host, number in addresses if number != port}
-    assert {host for host, _ in others} == ({"127.0.0.1"} | dns_addresses if network == "host" else set())
+    assert others == ({"127.0.0.1", *nodes, own_addresses()[0]} if node_cluster.is_on_host_network else set())
 
 
 @needs_containers
-@pytest.mark.parametrize("network", ["own", "host"])
-def test_pods_reach_the_server_at_an_address_of_the_machine(sampan: Sampan, network: str) -> None:
-    port = up(sampan, "--runtime", "oci", "--node-network", network)
+def test_pods_reach_the_server_at_an_address_of_the_machine(node_cluster: NodeCluster) -> None:
+    sampan = node_cluster.sampan
     manifest = sampan.home / "pod.yaml"
-    host = "$HOST_IP" if network == "host" else own_addresses()[0]
-    manifest.write_text(POD.replace("$HOST_IP:PORT", f"{host}:{port}"))
+    host = "$HOST_IP" if node_cluster.is_on_host_network else own_addresses()[0]
+    manifest.write_text(POD.replace("$HOST_IP:PORT", f"{host}:{node_cluster.port}"))
     sampan("kubectl", "create", "-f", str(manifest))
 
     def has_succeeded() -> bool:
@@ -160,7 +177,6 @@ def test_insecure_port_in_use_is_reported(sampan: Sampan) -> None:
 
 def test_kube_apiserver_listens_on_all_addresses_by_default(sampan: Sampan) -> None:
     port = free_port()
-    with sampan.running("kube-apiserver", "--secure-port", str(port)) as process:
-        assert process.stdout is not None
+    with sampan.serving("kube-apiserver", "--secure-port", str(port)) as process:
         assert any("is ready" in line for line in process.stdout)
         assert listening(process.pid) == {("0.0.0.0", port)}

@@ -1,5 +1,6 @@
 """An API server with the job controller, on a virtual clock; the test is the kubelet of the pods."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -83,6 +84,27 @@ class JobCluster:
 
     async def reasons(self) -> list[str]:
         return [reason for _, reason, _ in await self.events()]
+
+    @asynccontextmanager
+    async def history(self) -> AsyncIterator[list[tuple[int, str, str]]]:
+        """The changes of jobs and pods: resource version, type of the event, kind. Sorted, they have the order of the
+        store."""
+        entries: list[tuple[int, str, str]] = []
+
+        async def record(kind: type[Any]) -> None:
+            async with self.cluster.client.of(kind).watch(IN_DEFAULT) as events:
+                async for batch in events:
+                    entries.extend(
+                        (int(event.object.metadata.resourceVersion), event.type, kind.__name__) for event in batch
+                    )
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(record(kind)) for kind in (Job, Pod)]
+            await self.pass_s(0)
+            entries.clear()
+            yield entries
+            for task in tasks:
+                task.cancel()
 
     async def _set(self, pod: Pod, status: dict[str, Any]) -> None:
         name = pod.metadata.name

@@ -95,7 +95,6 @@ def test_owner_is_visited_once_its_kind_is_known() -> None:
 
 
 NAMES = "abcd"
-States = Mapping[str, tuple[str, tuple[str, ...]] | None]
 
 
 @given(st.data())

@@ -5,7 +5,7 @@ import pytest
 from sampan.api.types.core_v1 import Node
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.nodes.ttl import ANNOTATION, next_step
-from tests.controllers.cluster import cluster, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
 
 TTL = "ttl-controller"
 
@@ -18,18 +18,28 @@ def test_ttl_steps_have_hysteresis(step: int, nodes: int, expected: int) -> None
     assert next_step(step, nodes) == expected
 
 
+async def ttls(c: Cluster) -> dict[str, str]:
+    """The annotations by node."""
+    nodes = (await c.client.of(Node).list()).items
+    return {node.metadata.name: node.metadata.annotations[ANNOTATION] for node in nodes}
+
+
 async def test_nodes_get_the_ttl_annotation() -> None:
     async with cluster() as c:
         nodes = c.client.of(Node)
         async with c.running(TTL):
-            for at in range(101):
-                await nodes.create(Node(metadata=ObjectMeta(name=f"n{at}")))
+            names = [f"n{at}" for at in range(101)]
+            for name in names[:100]:
+                await nodes.create(Node(metadata=ObjectMeta(name=name)))
             await c.clock.advance(1)
-            ttls = [node.metadata.annotations[ANNOTATION] for node in (await nodes.list()).items]
-            assert set(ttls[:100]) <= {"0", "15"}
+            assert await ttls(c) == dict.fromkeys(names[:100], "0")
+            await nodes.create(Node(metadata=ObjectMeta(name="n100")))
+            await c.clock.advance(1)
+            assert await ttls(c) == dict.fromkeys(names[:100], "0") | {"n100": "15"}, "other nodes did not change"
             await nodes.patch("n0", {"metadata": {"labels": {"a": "b"}}})
             await c.clock.advance(1)
-            assert (await nodes.get("n0")).metadata.annotations[ANNOTATION] == "15"
+            assert (await ttls(c))["n0"] == "15"
         async with c.running(TTL):
             await c.clock.advance(1)
+            assert await ttls(c) == dict.fromkeys(names, "15")
         await second_run_writes_nothing(c, TTL)

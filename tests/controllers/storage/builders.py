@@ -1,5 +1,6 @@
 """Builders of claims, volumes and pods."""
 
+import os
 from typing import Any
 
 from sampan.api.types.core_v1 import (
@@ -16,6 +17,9 @@ from sampan.api.types.core_v1 import (
     VolumeResourceRequirements,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
+
+HOST_PATHS = f"/tmp/sampan-test-volumes-{os.getpid()}"
+"""The parent of the host paths of volumes, which the controller may remove. No test creates it."""
 
 
 def claim(name: str = "c", size: str = "1Gi", namespace: str = "default", **spec: Any) -> PersistentVolumeClaim:
@@ -35,7 +39,7 @@ def volume(name: str = "v", size: str = "1Gi", **spec: Any) -> PersistentVolume:
         spec=PersistentVolumeSpec(
             accessModes=modes,
             capacity={"storage": size},
-            hostPath=HostPathVolumeSource(path=f"/tmp/sampan-test-volumes/{name}"),
+            hostPath=HostPathVolumeSource(path=f"{HOST_PATHS}/{name}"),
             **spec,
         ),
     )

@@ -160,16 +160,30 @@ async def test_driver_without_attach_required_gets_no_attachment() -> None:
             assert await attachments_of(c) == []
 
 
-async def test_attach_failure_is_reported_as_event() -> None:
+async def test_each_attach_failure_is_reported_as_one_event() -> None:
     async with cluster() as c:
         await prepare(c)
+
+        async def fail(message: str, time: str) -> None:
+            (attachment,) = await attachments_of(c)
+            error = {"status": {"attached": False, "attachError": {"message": message, "time": time}}}
+            await c.client.of(VolumeAttachment).patch(attachment.metadata.name, error, subresource="status")
+            await c.clock.advance(5)
+
+        async def failures() -> list[tuple[str, str, int]]:
+            reported = [event for event in (await c.client.of(Event).list()).items if event.type == "Warning"]
+            assert {event.reason for event in reported} == {"FailedAttachVolume"}
+            return sorted((event.involvedObject.name, event.message, event.count) for event in reported)
+
         async with c.running(NAME, BINDER):
             await c.client.of(Pod).create(pod_using("c"))
             await c.clock.settle()
-            (attachment,) = await attachments_of(c)
-            error = {"status": {"attached": False, "attachError": {"message": "no luck"}}}
-            volume_attachments = c.client.of(VolumeAttachment)
-            await volume_attachments.patch(attachment.metadata.name, error, subresource="status")
-            await c.clock.settle()
-            text = 'AttachVolume.Attach failed for volume "v" : no luck'
-            assert ("p", "FailedAttachVolume", text) in await events(c)
+            no_luck, no_disk = (
+                f'AttachVolume.Attach failed for volume "v" : {text}' for text in ("no luck", "no disk")
+            )
+            await fail("no luck", "2026-01-01T00:00:00Z")
+            assert await failures() == [("p", no_luck, 1)]
+            await fail("no luck", "2026-01-01T00:00:01Z")
+            assert await failures() == [("p", no_luck, 1)], "the driver failed again with the same error"
+            await fail("no disk", "2026-01-01T00:00:02Z")
+            assert await failures() == [("p", no_disk, 1), ("p", no_luck, 1)]

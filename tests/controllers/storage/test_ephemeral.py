@@ -14,7 +14,7 @@ from sampan.api.types.core_v1 import (
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.storage.ephemeral import EphemeralVolumeController, wants_claims
 from sampan.machinery import errors
-from sampan.machinery.client import Delete
+from sampan.machinery.client import Delete, PatchType
 from tests.controllers.cluster import cluster, second_run_writes_nothing
 from tests.controllers.storage.builders import claim, pod_using
 
@@ -56,6 +56,22 @@ async def test_claim_of_an_ephemeral_volume_is_created_and_deleted_with_its_pod(
             await c.clock.settle()
             with pytest.raises(errors.NotFound):
                 await claims.get("p-data", "default")
+
+
+async def test_deleted_claim_of_a_live_pod_is_recreated() -> None:
+    async with cluster() as c, c.running(NAME):
+        claims = c.client.of(PersistentVolumeClaim)
+        account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+        await c.client.of(ServiceAccount).create(account)
+        created_pod = await c.client.of(Pod).create(pod())
+        await c.clock.settle()
+        first = await claims.get("p-data", "default")
+        await claims.delete("p-data", "default")
+        await claims.patch("p-data", {"metadata": {"finalizers": None}}, "default", type=PatchType.MERGE)
+        await c.clock.settle()
+        second = await claims.get("p-data", "default")
+        assert second.metadata.uid != first.metadata.uid
+        assert [owner.uid for owner in second.metadata.ownerReferences] == [created_pod.metadata.uid]
 
 
 async def test_existing_claim_that_the_pod_does_not_own_is_reported() -> None:

@@ -7,7 +7,7 @@ import pytest
 from sampan.api.codec import json as codec
 from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import ReplicaSet, ReplicaSetCondition
-from sampan.api.types.core_v1 import Event, Pod, ResourceQuota
+from sampan.api.types.core_v1 import Event, Pod, ReplicationController, ReplicationControllerStatus, ResourceQuota
 from sampan.controllers.ownership.pods import BURST
 from sampan.controllers.workloads.replicaset import (
     REPLICA_SET,
@@ -276,7 +276,13 @@ def test_status_counts_and_next_sync() -> None:
 
 
 def test_a_replication_controller_counts_no_terminating_pods() -> None:
-    assert REPLICATION_CONTROLLER.has_terminating is False
+    value = {"spec": {"template": {"metadata": {"labels": {"app": "web"}}}, "minReadySeconds": 5}}
+    controller = codec.from_value(value, ReplicationController)
+    status = status_of(REPLICATION_CONTROLLER, controller, PODS, 2, None, NOW)
+    expected = ReplicationControllerStatus(
+        replicas=5, fullyLabeledReplicas=4, readyReplicas=2, availableReplicas=1, observedGeneration=0
+    )
+    assert status == expected
 
 
 FAILED = ReplicaSetCondition(

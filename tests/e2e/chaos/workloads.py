@@ -79,41 +79,41 @@ def all_workloads(sizes: Sizes) -> Iterator[Any]:
 async def unhealthy_workloads(client: Client) -> list[str]:
     """Return a description of every workload and pod whose status is not the desired one."""
     nodes = {node.metadata.name for node in (await client.of(Node).list()).items}
-    faults = [_deployment_fault(workload) for workload in (await client.of(Deployment).list(IN_DEFAULT)).items]
-    faults += [_stateful_set_fault(workload) for workload in (await client.of(StatefulSet).list(IN_DEFAULT)).items]
-    faults += [_job_fault(workload) for workload in (await client.of(Job).list(IN_DEFAULT)).items]
+    faults = [_deployment_problem(workload) for workload in (await client.of(Deployment).list(IN_DEFAULT)).items]
+    faults += [_stateful_set_problem(workload) for workload in (await client.of(StatefulSet).list(IN_DEFAULT)).items]
+    faults += [_job_problem(workload) for workload in (await client.of(Job).list(IN_DEFAULT)).items]
     faults += [
-        _daemon_set_fault(workload, len(nodes)) for workload in (await client.of(DaemonSet).list(IN_DEFAULT)).items
+        _daemon_set_problem(workload, len(nodes)) for workload in (await client.of(DaemonSet).list(IN_DEFAULT)).items
     ]
-    faults += [_pod_fault(workload, nodes) for workload in (await client.of(Pod).list(IN_DEFAULT)).items]
+    faults += [_pod_problem(workload, nodes) for workload in (await client.of(Pod).list(IN_DEFAULT)).items]
     return [workload for workload in faults if workload]
 
 
-def _deployment_fault(deployment: Deployment) -> str:
+def _deployment_problem(deployment: Deployment) -> str:
     replicas, status = deployment.spec.replicas, deployment.status
     counts = (status.replicas, status.updatedReplicas, status.readyReplicas, status.availableReplicas)
-    return _fault_unless(
+    return _problem_unless(
         deployment, status.observedGeneration == deployment.metadata.generation and set(counts) == {replicas}, counts
     )
 
 
-def _stateful_set_fault(stateful_set: StatefulSet) -> str:
+def _stateful_set_problem(stateful_set: StatefulSet) -> str:
     replicas, status = stateful_set.spec.replicas, stateful_set.status
     counts = (status.replicas, status.updatedReplicas, status.readyReplicas, status.availableReplicas)
-    return _fault_unless(
+    return _problem_unless(
         stateful_set,
         status.observedGeneration == stateful_set.metadata.generation and set(counts) == {replicas},
         counts,
     )
 
 
-def _job_fault(job: Job) -> str:
+def _job_problem(job: Job) -> str:
     status = job.status
     is_done = has_succeeded(job) and status.succeeded == job.spec.completions and not status.active
-    return _fault_unless(job, is_done, (status.active, status.succeeded, status.failed))
+    return _problem_unless(job, is_done, (status.active, status.succeeded, status.failed))
 
 
-def _daemon_set_fault(daemon_set: DaemonSet, nodes: int) -> str:
+def _daemon_set_problem(daemon_set: DaemonSet, nodes: int) -> str:
     status = daemon_set.status
     counts = (
         status.desiredNumberScheduled,
@@ -122,15 +122,17 @@ def _daemon_set_fault(daemon_set: DaemonSet, nodes: int) -> str:
         status.numberAvailable,
     )
     is_healthy = set(counts) == {nodes} and status.numberMisscheduled == 0
-    return _fault_unless(daemon_set, is_healthy and status.observedGeneration == daemon_set.metadata.generation, counts)
+    return _problem_unless(
+        daemon_set, is_healthy and status.observedGeneration == daemon_set.metadata.generation, counts
+    )
 
 
-def _pod_fault(pod: Pod, nodes: set[str]) -> str:
+def _pod_problem(pod: Pod, nodes: set[str]) -> str:
     is_healthy = pod.status.phase == "Succeeded" or (pod.status.phase == "Failed" and "job-name" in pod.metadata.labels)
     if pod.status.phase == "Running" and pod.metadata.deletionTimestamp is None:
         is_healthy = pod.spec.nodeName in nodes
-    return _fault_unless(pod, is_healthy, (pod.status.phase, pod.spec.nodeName, pod.metadata.deletionTimestamp))
+    return _problem_unless(pod, is_healthy, (pod.status.phase, pod.spec.nodeName, pod.metadata.deletionTimestamp))
 
 
-def _fault_unless(workload: Any, is_healthy: bool, counts: tuple[Any, ...]) -> str:
+def _problem_unless(workload: Any, is_healthy: bool, counts: tuple[Any, ...]) -> str:
     return "" if is_healthy else f"{type(workload).__name__} {workload.metadata.name}: {counts}"

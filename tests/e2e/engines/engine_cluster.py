@@ -66,16 +66,17 @@ def missing(runtime: str) -> str:
 
 
 @contextmanager
-def engine_cluster(runtime: str, home: Path, *, has_docker_network: bool = False) -> Iterator[EngineCluster]:
-    """Yield a cluster on a new engine. With `has_docker_network` Docker creates its own bridge and rules, for which the
-    caller must be in a network namespace of its own."""
+def engine_cluster(runtime: str, home: Path, *, network: Path | None = None) -> Iterator[EngineCluster]:
+    """Yield a cluster on a new engine. `network` is the network namespace of the caller, if it has its own: then Docker
+    creates its own bridge and rules there."""
     if why := missing(runtime):
         pytest.skip(why)
     factories: dict[str, Callable[[], AbstractContextManager[Engine]]] = {
         "cri": lambda: engines.containerd(has_network=False),
-        "docker": lambda: engines.docker(has_network=has_docker_network),
+        "docker": lambda: engines.docker(has_network=network is not None),
     }
     sampan = Sampan(home)
+    sampan.network = network
     config = sampan.directory() / "admin.kubeconfig"
     with factories[runtime]() as engine:
         archive = docker_archive(home / "loaded.tar", engines.busybox_image("loaded"), LOADED)

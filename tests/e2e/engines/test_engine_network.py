@@ -31,6 +31,9 @@ _PORT, _NODE_PORT = 8080, 30985
 _SERVER = f"""
 import http.server
 class Handler(http.server.BaseHTTPRequestHandler):
+    def handle(self):
+        print("connection", flush=True)
+        super().handle()
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
@@ -118,7 +121,7 @@ def _network_state() -> list[str]:
 @pytest.fixture(scope="module", params=["cri", "docker"])
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineNode]:
     home, namespaces = tmp_path_factory.mktemp(request.param), tmp_path_factory.mktemp("namespaces")
-    with _own_network(namespaces) as lab, engine_cluster(request.param, home, has_docker_network=True) as engine:
+    with _own_network(namespaces) as lab, engine_cluster(request.param, home, network=lab.node) as engine:
         subprocess.run(["iptables", "-P", "FORWARD", "DROP"], check=True)
         before = _network_state()
         engine.up()
@@ -134,7 +137,7 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def _wait_for(value: Callable[[], str], expected: str) -> None:
-    wait_until(lambda: value() == expected, timeout_s=_TIMEOUT_S, poll_s=0.1, describe=value)
+    wait_until(lambda: value() == expected, timeout_s=_TIMEOUT_S, poll_s=0.3, describe=value)
 
 
 def test_pods_reach_a_service_by_address_and_by_name(node: EngineNode) -> None:
@@ -249,16 +252,22 @@ def test_host_aliases_hostname_and_subdomain_resolve(node: EngineNode) -> None:
 
 
 def test_a_failed_liveness_probe_restarts_a_container(node: EngineNode) -> None:
+    """A container whose probes succeed is not restarted: the connection of the startup probe and at least three of the
+    liveness probe are in its log."""
     probe = {"periodSeconds": 1, "failureThreshold": 1, "initialDelaySeconds": 1}
+    alive, dead = ("http-alive", "tcp-alive"), ("http-dead", "exec-dead")
     node.apply(
         _probed("http-alive", {"httpGet": {"port": _PORT}, **probe}),
         _probed("tcp-alive", {"tcpSocket": {"port": _PORT}, **probe}),
         _probed("http-dead", {"httpGet": {"port": _PORT + 1}, **probe}),
         _probed("exec-dead", {"exec": {"command": ["false"]}, **probe}),
     )
-    for name, count in (("http-dead", "1"), ("exec-dead", "1"), ("http-alive", "0"), ("tcp-alive", "0")):
-        _wait_for(lambda name=name: min(_restarts(node, name), "1"), count)  # type: ignore[misc]
-    node.kubectl("delete", "pod", "http-alive", "tcp-alive", "http-dead", "exec-dead", "--wait=false")
+    node.kubectl("wait", "--for=condition=Ready", *(f"pod/{name}" for name in alive), "--timeout=60s")
+    for name in alive:
+        wait_until(lambda name=name: _connections(node, name) >= 4, poll_s=0.5)  # type: ignore[misc]
+    wait_until(lambda: all(_restarts(node, *dead)), poll_s=0.5)
+    assert _restarts(node, *alive) == [0, 0]
+    node.kubectl("delete", "pod", *alive, *dead, "--wait=false")
 
 
 def _probed(name: str, liveness: dict[str, Any]) -> dict[str, Any]:
@@ -267,8 +276,13 @@ def _probed(name: str, liveness: dict[str, Any]) -> dict[str, Any]:
     return pod(name, HOST, ["python3", "-c", _SERVER], container=container)
 
 
-def _restarts(node: EngineNode, name: str) -> str:
-    return node.kubectl.jsonpath("get", "pod", name, "{.status.containerStatuses[0].restartCount}") or "0"
+def _restarts(node: EngineNode, *names: str) -> list[int]:
+    pods = node.kubectl.json("get", "pods", *names)["items"]
+    return [pod["status"]["containerStatuses"][0]["restartCount"] for pod in pods]
+
+
+def _connections(node: EngineNode, name: str) -> int:
+    return node.kubectl("logs", name).count("connection\n")
 
 
 def test_bandwidth_annotations_limit_a_pod(node: EngineNode) -> None:

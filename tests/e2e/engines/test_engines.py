@@ -4,8 +4,8 @@ and leave nothing behind."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,47 +19,46 @@ _SERVES = "while true; do printf 'HTTP/1.0 200 OK\\r\\n\\r\\nhello' | nc -l -p 8
 _SAYS = "cat /data/first; env | grep ^DB_SERVICE_PORT; exec sleep 1000000"
 
 
-@pytest.mark.parametrize("runtime", ["cri", "docker"])
-def test_pods_run_are_reachable_and_survive_a_kubelet_restart(runtime: str, tmp_path: Path) -> None:
-    if why := missing(runtime):
+@pytest.fixture(scope="module", params=["cri", "docker"])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineCluster]:
+    """A running engine, with a cluster that each test starts and stops."""
+    if why := missing(request.param):
         pytest.skip(why)
-    with engine_cluster(runtime, tmp_path) as cluster:
-        cluster.up()
-        _run_pods(cluster)
-        _check_reachability(cluster)
-        _check_logs_exec_and_port_forward(cluster)
-        _check_runtime_handlers(cluster)
-        before = _containers(cluster)
-        cluster.kill()
-        cluster.up()
-        cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
-        assert _containers(cluster) == before
-        assert cluster.kubectl("exec", "client", "--", "echo", "still here") == "still here\n"
-        cluster.sampan("down")
-        assert cluster.leftovers() == []
+    with engine_cluster(request.param, tmp_path_factory.mktemp(request.param)) as cluster:
+        yield cluster
 
 
-def test_cri_endpoint_with_two_nodes_is_rejected(tmp_path: Path) -> None:
-    if why := missing("cri"):
-        pytest.skip(why)
-    with engine_cluster("cri", tmp_path) as cluster:
-        endpoint = f"unix://{cluster.engine.socket}"
-        output = cluster.sampan.fails("up", "--detach", "--nodes", "2", "--container-runtime-endpoint", endpoint)
-        assert "can serve only one node" in output
+def test_pods_run_are_reachable_and_survive_a_kubelet_restart(cluster: EngineCluster) -> None:
+    cluster.up()
+    _run_pods(cluster)
+    _check_reachability(cluster)
+    _check_logs_exec_and_port_forward(cluster)
+    _check_runtime_handlers(cluster)
+    before = _containers(cluster)
+    cluster.kill()
+    cluster.up()
+    cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
+    assert _containers(cluster) == before
+    assert cluster.kubectl("exec", "client", "--", "echo", "still here") == "still here\n"
+    cluster.sampan("down")
+    assert cluster.leftovers() == []
 
 
-@pytest.mark.parametrize("runtime", ["cri", "docker"])
-def test_down_removes_the_containers_of_a_killed_cluster(runtime: str, tmp_path: Path) -> None:
-    if why := missing(runtime):
-        pytest.skip(why)
-    with engine_cluster(runtime, tmp_path) as cluster:
-        cluster.up()
-        _apply(cluster, pod("left", HOST, ["sleep", "1000000"]))
-        cluster.kubectl("wait", "--for=condition=Ready", "pod/left", "--timeout=60s")
-        assert cluster.containers()
-        cluster.kill()
-        assert "node-0" in cluster.sampan("down")
-        assert cluster.leftovers() == []
+@pytest.mark.parametrize("cluster", ["cri"], indirect=True)
+def test_cri_endpoint_with_two_nodes_is_rejected(cluster: EngineCluster) -> None:
+    endpoint = f"unix://{cluster.engine.socket}"
+    output = cluster.sampan.fails("up", "--detach", "--nodes", "2", "--container-runtime-endpoint", endpoint)
+    assert "can serve only one node" in output
+
+
+def test_down_removes_the_containers_of_a_killed_cluster(cluster: EngineCluster) -> None:
+    cluster.up()
+    _apply(cluster, pod("left", HOST, ["sleep", "1000000"]))
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/left", "--timeout=60s")
+    assert cluster.containers()
+    cluster.kill()
+    assert "node-0" in cluster.sampan("down")
+    assert cluster.leftovers() == []
 
 
 def _apply(cluster: EngineCluster, *objects: dict[str, Any]) -> None:

@@ -5,21 +5,20 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tests.controllers.security.requests import KEY, pem
 from tests.e2e.kubectl.command import Kubectl
 from tests.e2e.kubectl.manifests import POD
+from tests.e2e.kubectl.namespace_objects import NamespaceObjects
 
 
-def namespace_of(kubectl: Kubectl) -> str:
-    return kubectl("config", "view", "--minify", "-o", "jsonpath={.contexts[0].context.namespace}")
-
-
-def kubeconfig_flag(token: str, kubectl: Kubectl, directory: Path) -> str:
-    """Return the flag with which kubectl uses this token and no other credentials."""
-    config = json.loads(kubectl("config", "view", "--minify", "--raw", "-o", "json"))
-    config["users"][0]["user"] = {"token": token}
+def kubeconfig_flag(user: dict[str, str], kubeconfig: Path, directory: Path) -> str:
+    """Return the flag with which kubectl uses these credentials and no others."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    (entry,) = config["users"]
+    entry["user"] = user
     path = directory / "holder.kubeconfig"
     path.write_text(json.dumps(config))
     return f"--kubeconfig={path}"
@@ -44,8 +43,8 @@ def test_can_i(kubectl: Kubectl) -> None:
     assert ["pods", "[]", "[]", "[create", "get]"] in listed
 
 
-def test_role_bindings_for_groups_and_service_accounts(kubectl: Kubectl) -> None:
-    namespace = namespace_of(kubectl)
+def test_role_bindings_for_groups_and_service_accounts(kubectl: Kubectl, sampan_namespace: str) -> None:
+    namespace = sampan_namespace
     account = f"system:serviceaccount:{namespace}:default"
     kubectl("create", "role", "reader", "--verb=list", "--resource=configmaps")
     kubectl("create", "rolebinding", "team", "--role=reader", "--group=team")
@@ -57,24 +56,26 @@ def test_role_bindings_for_groups_and_service_accounts(kubectl: Kubectl) -> None
     assert "Forbidden" in kubectl.fails("get", "configmaps", f"--as={account}")
 
 
-def test_impersonated_user_without_permission_is_forbidden(kubectl: Kubectl) -> None:
+def test_impersonated_user_without_permission_is_forbidden(kubectl: Kubectl, sampan_namespace: str) -> None:
     assert kubectl.fails("get", "secrets", "--as=ann") == (
         'Error from server (Forbidden): secrets is forbidden: User "ann" cannot list resource "secrets" in API group '
-        f'"" in the namespace "{namespace_of(kubectl)}"\n'
+        f'"" in the namespace "{sampan_namespace}"\n'
     )
 
 
 @pytest.mark.parametrize("is_bound", [False, True], ids=["unbound", "bound"])
-def test_service_account_token_and_its_bound_pod(kubectl: Kubectl, tmp_path: Path, is_bound: bool) -> None:
+def test_service_account_token_and_its_bound_pod(
+    kubectl: Kubectl, objects: NamespaceObjects, sampan_kubeconfig: Path, tmp_path: Path, is_bound: bool
+) -> None:
     kubectl.needs(1, 28)
-    kubectl("create", "-f", "-", stdin=POD)
+    objects.apply(POD)
     more = ["--bound-object-kind=Pod", "--bound-object-name=web"] if is_bound else []
     token = kubectl("create", "token", "default", "--duration=20m", *more).strip()
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
     assert claims["exp"] - claims["iat"] == 1200
-    holder = kubeconfig_flag(token, kubectl, tmp_path)
+    holder = kubeconfig_flag({"token": token}, sampan_kubeconfig, tmp_path)
     user = kubectl.json(holder, "auth", "whoami")["status"]["userInfo"]
-    assert user["username"] == f"system:serviceaccount:{namespace_of(kubectl)}:default"
+    assert user["username"] == f"system:serviceaccount:{objects.namespace}:default"
     assert user["extra"].get("authentication.kubernetes.io/pod-name") == (["web"] if is_bound else None)
     kubectl("delete", "pod", "web", "--grace-period=0", "--force")
     assert kubectl.run(holder, "auth", "whoami").returncode == int(is_bound)
@@ -99,46 +100,47 @@ spec:
 """
 
 
-def test_approved_csr_yields_a_client_certificate_that_authenticates(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_approved_csr_yields_a_client_certificate_that_authenticates(
+    kubectl: Kubectl, objects: NamespaceObjects, sampan_kubeconfig: Path, tmp_path: Path
+) -> None:
     kubectl.needs(1, 28)
-    name = f"ann-{namespace_of(kubectl)}"
+    name = f"ann-{objects.namespace}"
+    objects.apply(CSR.format(name=name, request=base64.b64encode(pem("ann", "team")).decode()))
     try:
-        kubectl("create", "-f", "-", stdin=CSR.format(name=name, request=base64.b64encode(pem("ann", "team")).decode()))
         assert "Pending" in kubectl("get", "csr", name)
         assert (
             kubectl("certificate", "approve", name)
             == f"certificatesigningrequest.certificates.k8s.io/{name} approved\n"
         )
-        kubectl("wait", f"csr/{name}", "--for=jsonpath={.status.certificate}", "--timeout=60s")
+        objects.wait_for(f"csr/{name}", "jsonpath={.status.certificate}")
         assert "Approved,Issued" in kubectl("get", "csr", name)
-        certificate = kubectl("get", "csr", name, "-o", "jsonpath={.status.certificate}")
-        config = json.loads(kubectl("config", "view", "--minify", "--raw", "-o", "json"))
         key = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        config["users"][0]["user"] = {
-            "client-certificate-data": certificate,
+        credentials = {
+            "client-certificate-data": objects.get(f"csr/{name}")["status"]["certificate"],
             "client-key-data": base64.b64encode(key).decode(),
         }
-        path = tmp_path / "ann.kubeconfig"
-        path.write_text(json.dumps(config))
-        user = kubectl.json(f"--kubeconfig={path}", "auth", "whoami")["status"]["userInfo"]
+        holder = kubeconfig_flag(credentials, sampan_kubeconfig, tmp_path)
+        user = kubectl.json(holder, "auth", "whoami")["status"]["userInfo"]
         assert user["username"] == "ann"
         assert user["groups"] == ["team", "system:authenticated"]
     finally:
-        kubectl("delete", "csr", name, "--ignore-not-found")
+        objects.delete(f"csr/{name}")
 
 
-def test_denied_csr_gets_no_certificate(kubectl: Kubectl) -> None:
-    name = f"ben-{namespace_of(kubectl)}"
+def test_denied_csr_gets_no_certificate(kubectl: Kubectl, objects: NamespaceObjects) -> None:
+    name = f"ben-{objects.namespace}"
+    objects.apply(CSR.format(name=name, request=base64.b64encode(pem("ben")).decode()))
     try:
-        kubectl("create", "-f", "-", stdin=CSR.format(name=name, request=base64.b64encode(pem("ben")).decode()))
         kubectl("certificate", "deny", name)
         assert "Denied" in kubectl("get", "csr", name)
-        assert kubectl("get", "csr", name, "-o", "jsonpath={.status.certificate}") == ""
+        assert "certificate" not in objects.get(f"csr/{name}")["status"]
     finally:
-        kubectl("delete", "csr", name, "--ignore-not-found")
+        objects.delete(f"csr/{name}")
 
 
-def test_service_account_token_secret_authenticates_until_it_is_deleted(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_service_account_token_secret_authenticates_until_it_is_deleted(
+    kubectl: Kubectl, objects: NamespaceObjects, sampan_kubeconfig: Path, tmp_path: Path
+) -> None:
     kubectl.needs(1, 28)
     secret = {
         "apiVersion": "v1",
@@ -146,13 +148,13 @@ def test_service_account_token_secret_authenticates_until_it_is_deleted(kubectl:
         "metadata": {"name": "kept", "annotations": {"kubernetes.io/service-account.name": "default"}},
         "type": "kubernetes.io/service-account-token",
     }
-    kubectl("create", "-f", "-", stdin=json.dumps(secret))
-    kubectl("wait", "secret/kept", "--for=jsonpath={.data.token}", "--timeout=60s")
-    data = kubectl.json("get", "secret", "kept")["data"]
+    objects.apply(secret)
+    objects.wait_for("secret/kept", "jsonpath={.data.token}")
+    data = objects.get("secret/kept")["data"]
     assert sorted(data) == ["ca.crt", "namespace", "token"]
-    holder = kubeconfig_flag(base64.b64decode(data["token"]).decode(), kubectl, tmp_path)
+    holder = kubeconfig_flag({"token": base64.b64decode(data["token"]).decode()}, sampan_kubeconfig, tmp_path)
     user = kubectl.json(holder, "auth", "whoami")["status"]["userInfo"]
-    assert user["username"] == f"system:serviceaccount:{namespace_of(kubectl)}:default"
-    assert "kubernetes.io/legacy-token-last-used" in kubectl.json("get", "secret", "kept")["metadata"]["labels"]
+    assert user["username"] == f"system:serviceaccount:{objects.namespace}:default"
+    assert "kubernetes.io/legacy-token-last-used" in objects.get("secret/kept")["metadata"]["labels"]
     kubectl("delete", "secret", "kept")
     assert kubectl.run(holder, "auth", "whoami").returncode == 1

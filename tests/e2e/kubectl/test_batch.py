@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sampan.testing.cluster import Cluster
-from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.command import Kubectl
 from tests.e2e.kubectl.manifests import yaml
+from tests.e2e.kubectl.namespace_objects import NamespaceObjects
 
 CRON_JOB = yaml("""
     apiVersion: batch/v1
@@ -74,35 +74,19 @@ def job(name: str, *, completions: int = 1, code: int = 0, ttl: str = "null") ->
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def sampan_cluster() -> Iterator[Cluster]:
     with Cluster(nodes=2) as cluster:
         yield cluster
 
 
-@pytest.fixture
-def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
-    program = find()
-    if program is None:
-        pytest.skip("there is no kubectl here")
-    with cluster.namespace("batch") as namespace:
-        yield Kubectl(program=program, kubeconfig=cluster.kubeconfig_for(namespace), home=kubectl_home)
-
-
-def wait_until_gone(kubectl: Kubectl, name: str) -> None:
-    """Wait for the deletion of an object. kubectl fails if the object is already gone, with a message that depends on
-    the version."""
-    done = kubectl.run("wait", "--for=delete", name, "--timeout=60s")
-    assert done.returncode == 0 or "NotFound" in done.stderr or "no matching resources" in done.stderr
-
-
-def test_created_job_completes(kubectl: Kubectl) -> None:
+def test_created_job_completes(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     assert kubectl("create", "job", "hello", "--image=busybox", "--", "echo", "hi") == "job.batch/hello created\n"
     output = kubectl("wait", "--for=condition=complete", "job/hello", "--timeout=60s")
     assert output == "job.batch/hello condition met\n"
-    status = kubectl.json("get", "job", "hello")["status"]
+    status = objects.get("job/hello")["status"]
     assert (status["succeeded"], status["ready"], status["terminating"]) == (1, 0, 0)
     assert [condition["type"] for condition in status["conditions"]] == ["SuccessCriteriaMet", "Complete"]
-    (pod,) = kubectl.json("get", "pods", "-l", "job-name=hello")["items"]
+    (pod,) = objects.list("pods", labels="job-name=hello")
     assert pod["status"]["phase"] == "Succeeded"
     assert "finalizers" not in pod["metadata"]
     described = kubectl("describe", "job", "hello")
@@ -111,69 +95,71 @@ def test_created_job_completes(kubectl: Kubectl) -> None:
     assert "Job completed" in described
 
 
-def test_job_table(kubectl: Kubectl) -> None:
-    kubectl("create", "-f", "-", stdin=job("three", completions=3))
-    kubectl("wait", "--for=condition=complete", "job/three", "--timeout=60s")
+def test_job_table(kubectl: Kubectl, objects: NamespaceObjects) -> None:
+    objects.apply(job("three", completions=3))
+    objects.wait_for("job/three", "condition=Complete")
     cells = dict(zip(*kubectl.table("get", "jobs"), strict=True))
     assert (cells["NAME"], cells["COMPLETIONS"]) == ("three", "3/3")
     if "STATUS" in cells:
         assert cells["STATUS"] == "Complete"
 
 
-def test_failed_job_reports_backoff_limit_exceeded(kubectl: Kubectl) -> None:
-    kubectl("create", "-f", "-", stdin=job("broken", code=3))
+def test_failed_job_reports_backoff_limit_exceeded(kubectl: Kubectl, objects: NamespaceObjects) -> None:
+    objects.apply(job("broken", code=3))
     kubectl("wait", "--for=condition=failed", "job/broken", "--timeout=60s")
     assert "Warning  BackoffLimitExceeded" in kubectl("describe", "job", "broken")
 
 
-def test_job_with_zero_ttl_is_deleted_after_it_finishes(kubectl: Kubectl) -> None:
-    kubectl("create", "-f", "-", stdin=job("brief", ttl="0"))
-    wait_until_gone(kubectl, "job/brief")
+def test_job_with_zero_ttl_is_deleted_after_it_finishes(kubectl: Kubectl, objects: NamespaceObjects) -> None:
+    objects.apply(job("brief", ttl="0"))
+    kubectl.wait_for_deletion("job/brief")
+    assert objects.names("jobs") == set()
 
 
-def test_deleting_a_job_deletes_its_pods(kubectl: Kubectl) -> None:
-    kubectl("create", "-f", "-", stdin=job("gone"))
-    kubectl("wait", "--for=condition=complete", "job/gone", "--timeout=60s")
-    pods = kubectl("get", "pods", "-o", "name").split()
-    assert kubectl("delete", "job", "gone") == 'job.batch "gone" deleted\n'
-    for name in pods:
-        wait_until_gone(kubectl, name)
+def test_deleting_a_job_deletes_its_pods_and_prints_no_warning(kubectl: Kubectl, objects: NamespaceObjects) -> None:
+    objects.apply(job("gone"))
+    objects.wait_for("job/gone", "condition=Complete")
+    (pod,) = objects.names("pods")
+    done = kubectl.run("delete", "job", "gone")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith('job.batch "gone" deleted')
+    objects.wait_for(f"pod/{pod}", "delete")
 
 
-def test_create_a_job_from_a_cron_job(kubectl: Kubectl) -> None:
-    kubectl("create", "-f", "-", stdin=CRON_JOB)
+def test_create_a_job_from_a_cron_job(kubectl: Kubectl, objects: NamespaceObjects) -> None:
+    objects.apply(CRON_JOB)
     if kubectl.version < (1, 21):
         assert "batch/v1" in kubectl.fails("create", "job", "now", "--from=cronjob/nightly")
         return  # this version knows only cron jobs of batch/v1beta1
     assert kubectl("create", "job", "now", "--from=cronjob/nightly") == "job.batch/now created\n"
-    kubectl("wait", "--for=condition=complete", "job/now", "--timeout=60s")
-    metadata = kubectl.json("get", "job", "now")["metadata"]
+    objects.wait_for("job/now", "condition=Complete")
+    metadata = objects.get("job/now")["metadata"]
     assert metadata["labels"]["team"] == "night"
     assert metadata["annotations"]["cronjob.kubernetes.io/instantiate"] == "manual"
     assert metadata["annotations"]["note"] == "from the template"
     (owner,) = metadata["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["controller"]) == ("CronJob", "nightly", True)
     assert "UnexpectedJob" in kubectl("describe", "cronjob", "nightly")
-    assert kubectl.jsonpath("get", "cronjob", "nightly", "{.status.lastSuccessfulTime}")
+    assert objects.get("cronjob/nightly")["status"]["lastSuccessfulTime"]
     kubectl("delete", "cronjob", "nightly")
-    wait_until_gone(kubectl, "job/now")
+    objects.wait_for("job/now", "delete")
 
 
-def test_suspend_and_resume_a_job(kubectl: Kubectl) -> None:
-    kubectl("create", "-f", "-", stdin=job("later").replace("backoffLimit: 0", "suspend: true"))
+def test_suspend_and_resume_a_job(kubectl: Kubectl, objects: NamespaceObjects) -> None:
+    objects.apply(job("later").replace("backoffLimit: 0", "suspend: true"))
     kubectl("wait", "--for=condition=suspended", "job/later", "--timeout=60s")
-    assert kubectl("get", "pods", "-o", "name") == ""
+    assert objects.names("pods") == set()
     kubectl("patch", "job", "later", "-p", '{"spec": {"suspend": false}}')
     kubectl("wait", "--for=condition=complete", "job/later", "--timeout=60s")
 
 
-def test_autoscale_a_deployment(kubectl: Kubectl) -> None:
-    kubectl("create", "-f", "-", stdin=DEPLOYMENT)
+def test_autoscale_a_deployment(kubectl: Kubectl, objects: NamespaceObjects) -> None:
+    objects.apply(DEPLOYMENT)
     output = kubectl("autoscale", "deployment", "web", "--min=2", "--max=5", "--cpu-percent=80")
     assert output == "horizontalpodautoscaler.autoscaling/web autoscaled\n"
     kubectl("wait", "--for=condition=AbleToScale", "hpa/web", "--timeout=60s")
     kubectl("rollout", "status", "deployment/web", "--timeout=60s")
-    assert kubectl.jsonpath("get", "deployment", "web", "{.spec.replicas}") == "2"
+    assert objects.get("deployment/web")["spec"]["replicas"] == 2
     described = kubectl("describe", "hpa", "web")
     assert "New size: 2; reason: Current number of replicas below Spec.MinReplicas" in described
     assert "SucceededRescale" in described

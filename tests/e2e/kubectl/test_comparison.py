@@ -5,7 +5,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +19,10 @@ from sampan.cli.main import cli
 from sampan.testing import Cluster
 from tests.conformance.programs import KUBECTL, BuildError, build, cache_directory
 from tests.e2e.kubectl import comparison, version_differences
+from tests.e2e.kubectl.command import WITHOUT_GARBAGE_COLLECTION, Kubectl
 from tests.e2e.kubectl.comparison import Area, Line, mask
+from tests.e2e.kubectl.manifests import CONFIG_MAP
+from tests.e2e.kubectl.namespace_objects import NamespaceObjects
 
 AREAS = sorted(
     path.stem for path in Path(comparison.__file__).parent.glob("*.py") if path.stem not in ("__init__", "conftest")
@@ -104,10 +109,11 @@ class Comparison:
     ours: Side
     differences: dict[str, str] = field(default_factory=dict)
 
-    def prepare(self, area: Area) -> None:
-        lines = [Line("create -f -", stdin=area.setup)] if area.setup else []
-        for line in [*lines, *map(Line, area.ready)]:
-            for side in (self.real, self.ours):
+    def prepare(self, area: Area, cluster: Cluster) -> None:
+        for side in (self.real, self.ours):
+            if area.setup:
+                cluster.apply(area.setup, namespace=side.namespace)
+            for line in map(Line, area.ready):
                 code, out, err = self.run_real(line, side)
                 assert code == 0, f"kubectl {line.text}: {out}{err}"
 
@@ -126,7 +132,7 @@ class Comparison:
             input=line.stdin,
             capture_output=True,
             text=True,
-            env=side.environment(line),
+            env=WITHOUT_GARBAGE_COLLECTION | side.environment(line),
             timeout=TIMEOUT_S,
         )
         return done.returncode, done.stdout, done.stderr
@@ -158,6 +164,20 @@ def difference(expected: Outcome, outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
+@contextmanager
+def comparison_in(directory: Path, *, program: RealKubectl, cluster: Cluster) -> Iterator[Comparison]:
+    """A comparison in two new namespaces, with home directories below a directory."""
+    with cluster.namespace("same") as first, cluster.namespace("same") as second:
+        sides = []
+        for namespace in (first, second):
+            home = directory / f"home-{namespace}"
+            home.mkdir()
+            kubeconfig = home / "kubeconfig"
+            shutil.copy(cluster.kubeconfig_for(namespace), kubeconfig)
+            sides.append(Side(namespace=namespace, kubeconfig=kubeconfig, home=home))
+        yield Comparison(program=program, real=sides[0], ours=sides[1])
+
+
 @pytest.mark.parametrize("name", AREAS)
 def test_same_output(
     comparison_cluster: Cluster, real_kubectl: RealKubectl, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -169,17 +189,8 @@ def test_same_output(
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     monkeypatch.chdir(tmp_path)
-    cluster = comparison_cluster
-    with cluster.namespace("same") as first, cluster.namespace("same") as second:
-        sides = []
-        for namespace in (first, second):
-            home = tmp_path / f"home-{namespace}"
-            home.mkdir()
-            kubeconfig = home / "kubeconfig"
-            shutil.copy(cluster.kubeconfig_for(namespace), kubeconfig)
-            sides.append(Side(namespace=namespace, kubeconfig=kubeconfig, home=home))
-        both = Comparison(program=real_kubectl, real=sides[0], ours=sides[1])
-        both.prepare(area)
+    with comparison_in(tmp_path, program=real_kubectl, cluster=comparison_cluster) as both:
+        both.prepare(area, comparison_cluster)
         for line in area.all_lines():
             both.compare(line)
     surprises = [text for line, text in both.differences.items() if line not in area.differences]
@@ -190,3 +201,52 @@ def test_same_output(
     obsolete = [line for line in area.differences if line not in both.differences]
     assert not obsolete, "these lines do not differ: remove them from `differences` and docs/compatibility.md"
     assert len(area.differences) <= SHARE_OF_DIFFERENCES * len(area.lines)
+
+
+def test_same_description_with_events(comparison_cluster: Cluster, real_kubectl: RealKubectl, tmp_path: Path) -> None:
+    """A kind without a describer of its own shows the events that name its UID."""
+    cluster = comparison_cluster
+    with comparison_in(tmp_path, program=real_kubectl, cluster=cluster) as both:
+        for namespace in (both.real.namespace, both.ours.namespace):
+            (lease,) = cluster.apply(LEASE, namespace=namespace)
+            about = {"kind": "Lease", "name": "mine", "namespace": namespace, "uid": lease["metadata"]["uid"]}
+            for number, source in ((1, {"component": "tester"}), (2, {"component": "tester", "host": "here"})):
+                event = {
+                    "apiVersion": "v1",
+                    "kind": "Event",
+                    "metadata": {"name": f"mine.{number}"},
+                    "involvedObject": about,
+                    "reason": "Happened",
+                    "message": f"the {number}. time",
+                    "type": "Normal",
+                    "count": number,
+                    "source": source,
+                    "firstTimestamp": lease["metadata"]["creationTimestamp"],
+                    "lastTimestamp": lease["metadata"]["creationTimestamp"],
+                }
+                cluster.apply(event, namespace=namespace)
+        both.compare(Line("describe lease mine"))
+        assert both.differences == {}
+        assert "the 2. time" in both.run_ours(Line("describe lease mine"))[1]
+
+
+LEASE = "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: mine}\nspec: {holderIdentity: me}\n"
+
+
+def test_same_watch(kubectl: Kubectl, objects: NamespaceObjects, sampan_kubeconfig: Path, kubectl_home: Path) -> None:
+    """Both commands watch the same namespace and print the same except for ages."""
+    ours = Kubectl(program=sys.executable, kubeconfig=sampan_kubeconfig, home=kubectl_home)
+    objects.apply(CONFIG_MAP)
+    words = ("get", "configmaps", "-w")
+    with kubectl.running(*words) as real, ours.running("-m", "sampan", "kubectl", *words) as own:
+        assert lines(own, 3) == lines(real, 3)
+        objects.apply(CONFIG_MAP.replace("\ndata:", "\ndata:\n  shape: round"))
+        assert lines(own, 1) == lines(real, 1) == [["settings", "3"]]
+        objects.delete("configmap/settings")
+        assert lines(own, 1) == lines(real, 1) == [["settings", "3"]]
+
+
+def lines(process: "subprocess.Popen[str]", count: int) -> list[list[str]]:
+    """Return the first two cells of the next lines."""
+    assert process.stdout is not None
+    return [process.stdout.readline().split()[:2] for _ in range(count)]

@@ -3,10 +3,9 @@
 import base64
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.kubectl.command import Kubectl
 from tests.e2e.kubectl.manifests import CONFIG_MAP, POD, yaml
+from tests.e2e.kubectl.namespace_objects import NamespaceObjects
 
 
 def test_from_a_file(kubectl: Kubectl, tmp_path: Path) -> None:
@@ -34,28 +33,6 @@ def test_from_standard_input_as_json(kubectl: Kubectl) -> None:
     assert kubectl("create", "-f", "-", stdin=text).startswith("configmap/made-")
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("configmap settings --from-literal=a=1", "configmap/settings created"),
-        ("secret generic password --from-literal=a=1", "secret/password created"),
-        ("serviceaccount robot", "serviceaccount/robot created"),
-        ("deployment web --image=nginx", "deployment.apps/web created"),
-        ("service clusterip web --tcp=80:8080", "service/web created"),
-        ("service nodeport web --tcp=80:8080", "service/web created"),
-        ("service externalname web --external-name=example.com", "service/web created"),
-        ("quota limits --hard=pods=5", "resourcequota/limits created"),
-        ("job once --image=busybox -- true", "job.batch/once created"),
-        ("role reader --verb=get --resource=pods", "role.rbac.authorization.k8s.io/reader created"),
-        ("rolebinding readers --role=reader --user=ann", "rolebinding.rbac.authorization.k8s.io/readers created"),
-        ("ingress web --rule=example.com/x=web:80", "ingress.networking.k8s.io/web created"),
-    ],
-    ids=lambda text: text.split(" --")[0].replace(" ", "-"),
-)
-def test_create_subcommands(kubectl: Kubectl, words: str, expected: str) -> None:
-    assert kubectl("create", *words.split()) == f"{expected}\n"
-
-
 def test_namespace(kubectl: Kubectl, sampan_namespace: str) -> None:
     name = f"{sampan_namespace}-more"
     assert kubectl("create", "namespace", name) == f"namespace/{name} created\n"
@@ -65,47 +42,50 @@ def test_namespace(kubectl: Kubectl, sampan_namespace: str) -> None:
     assert kubectl("delete", "namespace", name) == f'namespace "{name}" deleted\n'
 
 
-def test_configmap_from_files_and_literals(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_configmap_from_files_and_literals(kubectl: Kubectl, objects: NamespaceObjects, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
     (tmp_path / "blob").write_bytes(b"\xff\x00")
     kubectl("create", "configmap", "files", f"--from-file={tmp_path}", "--from-literal=a=1")
-    config_map = kubectl.json("get", "configmap", "files")
+    config_map = objects.get("configmap/files")
     assert config_map["data"] == {"a": "1", "notes.txt": "one\ntwo\n"}
     assert config_map["binaryData"] == {"blob": base64.b64encode(b"\xff\x00").decode()}
 
 
-def test_run_creates_a_pod(kubectl: Kubectl) -> None:
+def test_run_creates_a_pod(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     assert kubectl("run", "web", "--image=nginx", "--labels=app=web") == "pod/web created\n"
-    assert kubectl.jsonpath("get", "pod", "web", "{.spec.containers[0].image}") == "nginx"
+    pod = objects.get("pod/web")
+    assert (pod["spec"]["containers"][0]["image"], pod["metadata"]["labels"]) == ("nginx", {"app": "web"})
 
 
-def test_service_gets_a_cluster_ip(kubectl: Kubectl) -> None:
+def test_service_gets_a_cluster_ip(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     kubectl("create", "service", "clusterip", "web", "--tcp=80:8080")
-    assert kubectl.jsonpath("get", "service", "web", "{.spec.clusterIP}").startswith("10.96.")
+    assert objects.get("service/web")["spec"]["clusterIP"].startswith("10.96.")
 
 
-def test_expose_pod_creates_a_service(kubectl: Kubectl) -> None:
-    kubectl("create", "-f", "-", stdin=POD)
+def test_expose_pod_creates_a_service(kubectl: Kubectl, objects: NamespaceObjects) -> None:
+    objects.apply(POD)
     assert kubectl("expose", "pod", "web") == "service/web exposed\n"
-    assert kubectl.jsonpath("get", "service", "web", "{.spec.selector}") == '{"app":"web","tier":"front"}'
-    assert kubectl.jsonpath("get", "service", "web", "{.spec.ports[0].port}") == "80"
+    spec = objects.get("service/web")["spec"]
+    assert spec["selector"] == {"app": "web", "tier": "front"}
+    assert [port["port"] for port in spec["ports"]] == [80]
 
 
 class TestDryRun:
-    def test_server_dry_run_does_not_store_the_object(self, kubectl: Kubectl) -> None:
+    def test_server_dry_run_does_not_store_the_object(self, kubectl: Kubectl, objects: NamespaceObjects) -> None:
         words = ("create", "configmap", "settings", "--from-literal=a=1", "--dry-run=server")
         assert kubectl(*words) == "configmap/settings created (server dry run)\n"
         assert "uid" in kubectl.json(*words)["metadata"]
-        assert "NotFound" in kubectl.fails("get", "configmap", "settings")
+        assert "settings" not in objects.names("configmaps")
 
     def test_server_dry_run_validates_the_object(self, kubectl: Kubectl) -> None:
         text = POD.replace("image: nginx:1.27", "image: ''")
         error = kubectl.fails("create", "-f", "-", "--dry-run=server", stdin=text)
         assert error == 'The Pod "web" is invalid: spec.containers[0].image: Required value\n'
 
-    def test_client_dry_run(self, kubectl: Kubectl) -> None:
+    def test_client_dry_run_does_not_store_the_object(self, kubectl: Kubectl, objects: NamespaceObjects) -> None:
         output = kubectl("create", "configmap", "settings", "--dry-run=client")
         assert output == "configmap/settings created (dry run)\n"
+        assert "settings" not in objects.names("configmaps")
 
 
 class TestErrors:

@@ -96,10 +96,6 @@ class TestExplain:
         for field in ("replicas\t<integer>", "matchLabels\t<map[string]string>", "tolerationSeconds\t<integer>"):
             assert field in lines
 
-    @pytest.mark.parametrize("kind", ["configmap", "service", "namespace", "node", "ingress", "cronjob", "lease"])
-    def test_kinds_have_metadata(self, kubectl: Kubectl, kind: str) -> None:
-        assert "metadata\t<" in kubectl("explain", kind)
-
     def test_an_unknown_kind(self, kubectl: Kubectl) -> None:
         assert 'the server doesn\'t have a resource type "nonsense"' in kubectl.fails("explain", "nonsense")
 

@@ -6,39 +6,35 @@ from pathlib import Path
 import pytest
 
 from sampan.testing import Cluster
-from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.command import Kubectl
+from tests.e2e.kubectl.namespace_objects import NamespaceObjects
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "gang.yaml"
 GROUP, CONDITION = "podgroup/training", "--for=condition=PodGroupScheduled"
-NODES = "{range .items[*]}{.spec.nodeName}{' '}{end}"
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def sampan_cluster() -> Iterator[Cluster]:
     with Cluster(nodes=3, runtime_config={"scheduling.k8s.io/v1alpha2": True}) as cluster:
         yield cluster
 
 
-@pytest.fixture
-def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
-    program = find()
-    if program is None:
-        pytest.skip("there is no kubectl here")
-    with cluster.namespace("gangs") as namespace:
-        yield Kubectl(program=program, kubeconfig=cluster.kubeconfig_for(namespace), home=kubectl_home)
+def nodes(objects: NamespaceObjects) -> list[str]:
+    """Return the nodes of the pods that are scheduled, one for each."""
+    return [pod["spec"]["nodeName"] for pod in objects.list("pods") if pod["spec"].get("nodeName")]
 
 
-def test_pod_group_of_the_example_is_scheduled(kubectl: Kubectl) -> None:
+def test_pod_group_of_the_example_is_scheduled(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     assert (
         kubectl("apply", "-f", str(EXAMPLE))
         == "podgroup.scheduling.k8s.io/training created\njob.batch/training created\n"
     )
     assert "condition met" in kubectl("wait", GROUP, CONDITION, "--timeout=100s")
     kubectl("wait", "pods", "-l", "job-name=training", "--for=condition=PodScheduled", "--timeout=100s")
-    assert len(kubectl.jsonpath("get", "pods", NODES).split()) == 3
+    assert len(nodes(objects)) == 3
 
 
-def test_no_pod_of_a_group_that_does_not_fit_is_scheduled(kubectl: Kubectl) -> None:
+def test_no_pod_of_a_group_that_does_not_fit_is_scheduled(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     """Each pod of the group would fit on a node alone."""
     manifest = EXAMPLE.read_text().replace("cpu: 500m", "cpu: 20")
     for key in ("minCount", "parallelism", "completions"):
@@ -46,8 +42,9 @@ def test_no_pod_of_a_group_that_does_not_fit_is_scheduled(kubectl: Kubectl) -> N
     kubectl("apply", "-f", "-", stdin=manifest)
     assert "condition met" in kubectl("wait", GROUP, f"{CONDITION}=False", "--timeout=100s")
     kubectl("wait", "pods", "-l", "job-name=training", "--for=condition=PodScheduled=False", "--timeout=100s")
-    assert kubectl.jsonpath("get", "pods", NODES).split() == []
-    output = kubectl.jsonpath("get", GROUP, "{.status.conditions[0].reason}: {.status.conditions[0].message}")
-    assert output == "Unschedulable: pod group is unschedulable"
+    assert nodes(objects) == []
+    (condition,) = objects.get(GROUP)["status"]["conditions"]
+    assert (condition["reason"], condition["message"]) == ("Unschedulable", "pod group is unschedulable")
     waiting = "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled"
-    assert waiting in kubectl.jsonpath("get", "pods", "{.items[*].status.conditions[*].message}")
+    conditions = [condition for pod in objects.list("pods") for condition in pod["status"]["conditions"]]
+    assert waiting in [condition["message"] for condition in conditions if condition["type"] == "PodScheduled"]

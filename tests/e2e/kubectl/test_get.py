@@ -7,16 +7,16 @@ import pytest
 import yaml
 
 from tests.e2e.kubectl.command import Kubectl
-from tests.e2e.kubectl.manifests import POD
+from tests.e2e.kubectl.manifests import CONFIG_MAP, POD, SERVICE
+from tests.e2e.kubectl.namespace_objects import NamespaceObjects
 
 AGE = re.compile(r"\d+s")
 
 
 @pytest.fixture
-def pods(kubectl: Kubectl) -> Kubectl:
+def pods(kubectl: Kubectl, objects: NamespaceObjects) -> Kubectl:
     """kubectl with the pods web and db."""
-    kubectl("create", "-f", "-", stdin=POD)
-    kubectl("create", "-f", "-", stdin=POD.replace("name: web", "name: db").replace("app: web", "app: db"))
+    objects.apply([POD, POD.replace("name: web", "name: db").replace("app: web", "app: db")])
     return kubectl
 
 
@@ -110,16 +110,17 @@ def test_field_selector(pods: Kubectl, selector: str, expected: list[str]) -> No
     assert names(pods, "--field-selector", selector) == expected
 
 
-def test_sort_by(pods: Kubectl) -> None:
+def test_sort_by(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     """The order is that of the annotation, not of names."""
-    pods("patch", "pod", "web", "-p", '{"metadata":{"annotations":{"order":"1"}}}')
-    pods("patch", "pod", "db", "-p", '{"metadata":{"annotations":{"order":"2"}}}')
-    rows = pods.table("get", "pods", "--sort-by=.metadata.annotations.order", "--no-headers")
-    assert [row[0] for row in rows] == ["web", "db"]
+    for name, order in (("a", 3), ("b", 1), ("c", 2)):
+        objects.apply(CONFIG_MAP.replace("name: settings", f"name: {name}\n  annotations: {{order: '{order}'}}"))
+    words = ("--sort-by=.metadata.annotations.order", "--field-selector=metadata.name!=kube-root-ca.crt")
+    rows = kubectl.table("get", "configmaps", *words, "--no-headers")
+    assert [row[0] for row in rows] == ["b", "c", "a"]
 
 
-def test_several_kinds(pods: Kubectl) -> None:
-    pods("create", "configmap", "settings")
+def test_several_kinds(pods: Kubectl, objects: NamespaceObjects) -> None:
+    objects.apply(CONFIG_MAP)
     names = pods("get", "pods,configmaps", "-o", "name").split()
     assert names == ["pod/db", "pod/web", "configmap/kube-root-ca.crt", "configmap/settings"]
 
@@ -138,8 +139,8 @@ def test_all_namespaces(pods: Kubectl, sampan_namespace: str) -> None:
     assert [sampan_namespace, "web"] in [row[:2] for row in rows]
 
 
-def test_category_all(pods: Kubectl) -> None:
-    pods("create", "service", "clusterip", "web", "--tcp=80:8080")
+def test_category_all(pods: Kubectl, objects: NamespaceObjects) -> None:
+    objects.apply(SERVICE)
     assert pods("get", "all", "-o", "name").split() == ["pod/db", "pod/web", "service/web"]
 
 
@@ -156,30 +157,36 @@ def test_kubernetes_service(kubectl: Kubectl) -> None:
     assert row[:5] == ["kubernetes", "ClusterIP", "10.96.0.1", "<none>", "443/TCP"]
 
 
-def test_tables_of_configmaps_secrets_and_service_accounts(kubectl: Kubectl) -> None:
-    kubectl("create", "configmap", "settings", "--from-literal=a=1", "--from-literal=b=2")
-    kubectl("create", "secret", "generic", "password", "--from-literal=a=1")
-    kubectl("create", "serviceaccount", "robot")
-    assert kubectl.table("get", "configmap", "settings")[1][:2] == ["settings", "2"]
-    assert kubectl.table("get", "secret", "password")[1][:3] == ["password", "Opaque", "1"]
-    assert kubectl.table("get", "serviceaccount", "robot")[1][0] == "robot"
+def test_tables_of_configmaps_secrets_and_service_accounts(kubectl: Kubectl, objects: NamespaceObjects) -> None:
+    objects.apply(
+        [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1", "b": "2"}},
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"}, "data": {"a": "MQ=="}},
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}},
+        ]
+    )
+    rows = kubectl.table("get", "configmap/settings", "secret/password", "serviceaccount/robot", "--no-headers")
+    config_map, secret, account = [row for row in rows if row != [""]]
+    assert config_map[:2] == ["configmap/settings", "2"]
+    assert secret[:3] == ["secret/password", "Opaque", "1"]
+    assert account[0] == "serviceaccount/robot"
 
 
-def test_watch(pods: Kubectl) -> None:
+def test_watch(pods: Kubectl, objects: NamespaceObjects) -> None:
     with pods.running("get", "pods", "-w", "--no-headers") as watch:
         assert watch.stdout is not None
         assert [watch.stdout.readline().split()[0] for _ in range(2)] == ["db", "web"]
-        pods("create", "-f", "-", stdin=POD.replace("name: web", "name: late"))
+        objects.apply(POD.replace("name: web", "name: late"))
         assert watch.stdout.readline().split()[:3] == ["late", "0/1", "Pending"]
         pods("delete", "pod", "late")
         assert watch.stdout.readline().split()[0] == "late"
 
 
-def test_watch_with_output_name(kubectl: Kubectl) -> None:
+def test_watch_with_output_name(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     with kubectl.running("get", "configmaps", "-w", "-o", "name") as watch:
         assert watch.stdout is not None
         assert watch.stdout.readline() == "configmap/kube-root-ca.crt\n"
-        kubectl("create", "configmap", "late")
+        objects.apply(CONFIG_MAP.replace("settings", "late"))
         assert watch.stdout.readline() == "configmap/late\n"
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sampan.testing.cluster import Cluster
-from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.command import Kubectl
 from tests.e2e.kubectl.manifests import yaml
+from tests.e2e.kubectl.namespace_objects import NamespaceObjects
 
 DEPLOYMENT = yaml("""
     apiVersion: apps/v1
@@ -34,40 +34,30 @@ DEPLOYMENT = yaml("""
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def sampan_cluster() -> Iterator[Cluster]:
     with Cluster(nodes=3) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
-    program = find()
-    if program is None:
-        pytest.skip("there is no kubectl here")
-    with cluster.namespace("rollout") as namespace:
-        yield Kubectl(program=program, kubeconfig=cluster.kubeconfig_for(namespace), home=kubectl_home)
-
-
-@pytest.fixture
-def web(kubectl: Kubectl) -> Kubectl:
+def web(kubectl: Kubectl, objects: NamespaceObjects) -> Kubectl:
     """kubectl with a Deployment whose pods are ready."""
-    kubectl("create", "-f", "-", stdin=DEPLOYMENT)
-    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    objects.apply(DEPLOYMENT)
+    objects.wait_for("deployment/web", "jsonpath={.status.availableReplicas}=3")
     return kubectl
 
 
-def pods(kubectl: Kubectl) -> list[dict[str, Any]]:
+def pods(objects: NamespaceObjects) -> list[dict[str, Any]]:
     """Return the pods that are not being deleted."""
-    pods = kubectl.json("get", "pods", "-l", "app=web")["items"]
-    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    return [pod for pod in objects.list("pods", labels="app=web") if "deletionTimestamp" not in pod["metadata"]]
 
 
-def images(kubectl: Kubectl) -> set[str]:
-    return {pod["spec"]["containers"][0]["image"] for pod in pods(kubectl)}
+def images(objects: NamespaceObjects) -> set[str]:
+    return {pod["spec"]["containers"][0]["image"] for pod in pods(objects)}
 
 
-def uids(kubectl: Kubectl) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in pods(kubectl)}
+def uids(objects: NamespaceObjects) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in pods(objects)}
 
 
 def set_image(kubectl: Kubectl, image: str, cause: str = "") -> None:
@@ -89,85 +79,79 @@ def test_status_waits_for_all_replicas(kubectl: Kubectl) -> None:
     assert "3 desired | 3 updated | 3 total | 3 available | 0 unavailable" in described
 
 
-def test_history_and_undo(web: Kubectl) -> None:
+def test_history_and_undo(web: Kubectl, objects: NamespaceObjects) -> None:
     set_image(web, "nginx:2", "second")
     web("rollout", "status", "deployment/web", "--timeout=60s")
-    assert images(web) == {"nginx:2"}
+    assert images(objects) == {"nginx:2"}
     rows = [line.split() for line in web("rollout", "history", "deployment/web").splitlines() if line]
     assert rows[-2:] == [["1", "first"], ["2", "second"]]
     assert "nginx:1" in web("rollout", "history", "deployment/web", "--revision=1")
 
     assert web("rollout", "undo", "deployment/web").startswith("deployment.apps/web rolled back")
     web("rollout", "status", "deployment/web", "--timeout=60s")
-    assert images(web) == {"nginx:1"}
+    assert images(objects) == {"nginx:1"}
     rows = [line.split() for line in web("rollout", "history", "deployment/web").splitlines() if line]
     assert [row[0] for row in rows[-2:]] == ["2", "3"]
 
     web("rollout", "undo", "deployment/web", "--to-revision=2")
     web("rollout", "status", "deployment/web", "--timeout=60s")
-    assert images(web) == {"nginx:2"}
+    assert images(objects) == {"nginx:2"}
     assert "unable to find specified revision" in web.fails("rollout", "undo", "deployment/web", "--to-revision=9")
 
 
-def test_pause_and_resume(web: Kubectl) -> None:
+def test_pause_and_resume(web: Kubectl, objects: NamespaceObjects) -> None:
     web("rollout", "pause", "deployment/web")
     set_image(web, "nginx:2")
     web("scale", "deployment/web", "--replicas=5")
     web("wait", "--for=condition=Available", "deployment/web", "--timeout=60s")
-    assert images(web) == {"nginx:1"}
-    assert len(web.json("get", "replicasets")["items"]) == 1
+    assert images(objects) == {"nginx:1"}
+    assert len(objects.list("replicasets")) == 1
     web("rollout", "resume", "deployment/web")
     web("rollout", "status", "deployment/web", "--timeout=60s")
-    assert images(web) == {"nginx:2"}
-    assert web.jsonpath("get", "deployment", "web", "{.status.availableReplicas}") == "5"
+    assert images(objects) == {"nginx:2"}
+    assert objects.get("deployment/web")["status"]["availableReplicas"] == 5
 
 
-def test_restart(web: Kubectl) -> None:
-    before = uids(web)
+def test_restart(web: Kubectl, objects: NamespaceObjects) -> None:
+    before = uids(objects)
     assert web("rollout", "restart", "deployment/web") == "deployment.apps/web restarted\n"
     web("rollout", "status", "deployment/web", "--timeout=60s")
-    after = uids(web)
+    after = uids(objects)
     assert len(after) == 3
     assert not before & after
 
 
-def test_scale(web: Kubectl) -> None:
+def test_scale(web: Kubectl, objects: NamespaceObjects) -> None:
     assert web("scale", "deployment/web", "--replicas=5") == "deployment.apps/web scaled\n"
     web("rollout", "status", "deployment/web", "--timeout=60s")
-    assert web.jsonpath("get", "deployment", "web", "{.status.readyReplicas}") == "5"
+    assert objects.get("deployment/web")["status"]["readyReplicas"] == 5
     web("scale", "deployment/web", "--current-replicas=5", "--replicas=1")
     web("rollout", "status", "deployment/web", "--timeout=60s")
-    assert web.jsonpath("get", "deployment", "web", "{.status.readyReplicas}") == "1"
+    assert objects.get("deployment/web")["status"]["readyReplicas"] == 1
     assert (
         "expected replicas to be 5"
         in web.fails("scale", "deployment/web", "--current-replicas=5", "--replicas=2").lower()
     )
 
 
-def test_status_fails_after_the_progress_deadline(kubectl: Kubectl) -> None:
+def test_status_fails_after_the_progress_deadline(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     late = DEPLOYMENT.replace("replicas: 3", "replicas: 1\n  progressDeadlineSeconds: 1").replace(
         "terminationGracePeriodSeconds: 0", "nodeSelector: {none: such}"
     )
-    kubectl("create", "-f", "-", stdin=late)
+    objects.apply(late)
     error = kubectl.fails("rollout", "status", "deployment/web", "--timeout=60s")
     assert 'deployment "web" exceeded its progress deadline' in error
 
 
-def test_scaling_a_replica_set_and_a_replication_controller(kubectl: Kubectl) -> None:
+def test_scaling_a_replica_set_and_a_replication_controller(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     replica_set = DEPLOYMENT.replace("kind: Deployment", "kind: ReplicaSet")
-    kubectl("create", "-f", "-", stdin=replica_set)
     controller = (
         DEPLOYMENT.replace("apps/v1", "v1")
         .replace("kind: Deployment", "kind: ReplicationController")
         .replace("    matchLabels: {app: web}", "    app: rc")
         .replace("{app: web}", "{app: rc}")
     )
-    kubectl("create", "-f", "-", stdin=controller)
-    for name, label in (("rs/web", "app=web"), ("rc/web", "app=rc")):
-        kubectl("scale", name, "--replicas=2")
-        path = "{.status.readyReplicas}/{.status.replicas}"
-        for _ in range(100):
-            if kubectl.jsonpath("get", name, path) == "2/2":
-                break
-        assert kubectl.jsonpath("get", name, path) == "2/2"
-        kubectl("wait", "--for=condition=Ready", "pod", "-l", label, "--timeout=60s")
+    objects.apply([replica_set, controller])
+    for name in ("rs/web", "rc/web"):
+        assert kubectl("scale", name, "--replicas=2").endswith("/web scaled\n")
+        objects.wait_for(name, lambda value: value["status"]["readyReplicas"] == value["status"]["replicas"] == 2)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sampan.testing.cluster import Cluster
-from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.command import Kubectl
 from tests.e2e.kubectl.manifests import yaml
+from tests.e2e.kubectl.namespace_objects import NamespaceObjects
+from tests.eventually import wait_until
 
 STATEFUL = yaml("""
     apiVersion: apps/v1
@@ -41,26 +42,18 @@ SETS = {"statefulset": STATEFUL, "daemonset": DAEMON}
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def sampan_cluster() -> Iterator[Cluster]:
     with Cluster(nodes=3) as cluster:
         yield cluster
 
 
-@pytest.fixture
-def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
-    program = find()
-    if program is None:
-        pytest.skip("there is no kubectl here")
-    with cluster.namespace("sets") as namespace:
-        yield Kubectl(program=program, kubeconfig=cluster.kubeconfig_for(namespace), home=kubectl_home)
-
-
 @pytest.fixture(params=SETS)
-def kind(request: pytest.FixtureRequest, kubectl: Kubectl) -> str:
+def kind(request: pytest.FixtureRequest, objects: NamespaceObjects) -> str:
     """The kind of a set with three ready pods."""
     kind: str = request.param
-    kubectl("create", "-f", "-", stdin=SETS[kind])
-    wait_for_rollout(kubectl, kind)
+    objects.apply(SETS[kind])
+    path = {"statefulset": "{.status.availableReplicas}", "daemonset": "{.status.numberAvailable}"}[kind]
+    objects.wait_for(f"{kind}/web", f"jsonpath={path}=3")
     return kind
 
 
@@ -68,24 +61,17 @@ def wait_for_rollout(kubectl: Kubectl, kind: str) -> str:
     return kubectl("rollout", "status", f"{kind}/web", "--timeout=60s").splitlines()[-1]
 
 
-def pods(kubectl: Kubectl) -> list[dict[str, Any]]:
+def pods(objects: NamespaceObjects) -> list[dict[str, Any]]:
     """Return the pods that are not being deleted."""
-    pods = kubectl.json("get", "pods", "-l", "app=web")["items"]
-    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    return [pod for pod in objects.list("pods", labels="app=web") if "deletionTimestamp" not in pod["metadata"]]
 
 
-def images(kubectl: Kubectl) -> set[str]:
-    return {pod["spec"]["containers"][0]["image"] for pod in pods(kubectl)}
+def images(objects: NamespaceObjects) -> set[str]:
+    return {pod["spec"]["containers"][0]["image"] for pod in pods(objects)}
 
 
-def uids(kubectl: Kubectl) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in pods(kubectl)}
-
-
-def wait_until_gone(kubectl: Kubectl, *words: str) -> None:
-    """Wait for the deletion of objects; old versions fail if the objects are already gone."""
-    done = kubectl.run("wait", "--for=delete", *words, "--timeout=60s")
-    assert done.returncode == 0 or "no matching resources found" in done.stderr, done.stderr
+def uids(objects: NamespaceObjects) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in pods(objects)}
 
 
 def set_image(kubectl: Kubectl, kind: str, image: str, cause: str) -> None:
@@ -99,13 +85,15 @@ def history(kubectl: Kubectl, kind: str) -> list[list[str]]:
     return [row for row in rows if row and row[0].isdigit()]
 
 
-def test_status_waits_for_all_pods(kubectl: Kubectl, kind: str) -> None:
+@pytest.mark.parametrize("kind", SETS)
+def test_status_waits_for_all_pods(kubectl: Kubectl, objects: NamespaceObjects, kind: str) -> None:
+    objects.apply(SETS[kind])
     output = wait_for_rollout(kubectl, kind)
     if kind == "daemonset":
         assert output == 'daemon set "web" successfully rolled out'
         row = kubectl.table("get", kind, "web")[1]
         assert row[:6] == ["web", "3", "3", "3", "3", "3"]
-        nodes = sorted(pod["spec"]["nodeName"] for pod in pods(kubectl))
+        nodes = sorted(pod["spec"]["nodeName"] for pod in pods(objects))
         assert nodes == ["node-0", "node-1", "node-2"]
         assert "Created pod: web-" in kubectl("describe", kind, "web")
     else:
@@ -113,22 +101,22 @@ def test_status_waits_for_all_pods(kubectl: Kubectl, kind: str) -> None:
             "statefulset rolling update complete 3 pods at revision web-"
         )
         assert kubectl.table("get", kind, "web")[1][:2] == ["web", "3/3"]
-        assert [pod["metadata"]["name"] for pod in pods(kubectl)] == ["web-0", "web-1", "web-2"]
+        assert [pod["metadata"]["name"] for pod in pods(objects)] == ["web-0", "web-1", "web-2"]
         described = kubectl("describe", kind, "web")
         assert "Create Pod web-0 in StatefulSet web successful" in described
         assert "3 Running / 0 Waiting / 0 Succeeded / 0 Failed" in described
 
 
-def test_history_and_undo(kubectl: Kubectl, kind: str) -> None:
+def test_history_and_undo(kubectl: Kubectl, objects: NamespaceObjects, kind: str) -> None:
     set_image(kubectl, kind, "nginx:2", "second")
     wait_for_rollout(kubectl, kind)
-    assert images(kubectl) == {"nginx:2"}
+    assert images(objects) == {"nginx:2"}
     assert history(kubectl, kind) == [["1", "first"], ["2", "second"]]
     assert "nginx:1" in kubectl("rollout", "history", f"{kind}/web", "--revision=1")
 
     assert "rolled back" in kubectl("rollout", "undo", f"{kind}/web")
     wait_for_rollout(kubectl, kind)
-    assert images(kubectl) == {"nginx:1"}
+    assert images(objects) == {"nginx:1"}
     assert [row[0] for row in history(kubectl, kind)] == ["2", "3"]
     again = kubectl("rollout", "undo", f"{kind}/web", "--to-revision=3")
     if kubectl.version >= (1, 34):  # older versions encode templates differently and see a difference
@@ -136,66 +124,63 @@ def test_history_and_undo(kubectl: Kubectl, kind: str) -> None:
 
     kubectl("rollout", "undo", f"{kind}/web", "--to-revision=2")
     wait_for_rollout(kubectl, kind)
-    assert images(kubectl) == {"nginx:2"}
-    assert len(pods(kubectl)) == 3
+    assert images(objects) == {"nginx:2"}
+    assert len(pods(objects)) == 3
     assert "unable to find specified revision" in kubectl.fails("rollout", "undo", f"{kind}/web", "--to-revision=9")
 
 
-def test_restart(kubectl: Kubectl, kind: str) -> None:
-    before = uids(kubectl)
+def test_restart(kubectl: Kubectl, objects: NamespaceObjects, kind: str) -> None:
+    before = uids(objects)
     assert kubectl("rollout", "restart", f"{kind}/web") == f"{kind}.apps/web restarted\n"
     wait_for_rollout(kubectl, kind)
-    after = uids(kubectl)
+    after = uids(objects)
     assert len(after) == 3
     assert not before & after
 
 
-def test_deleting_a_set_deletes_its_pods_and_revisions(kubectl: Kubectl, kind: str) -> None:
-    assert len(kubectl.json("get", "controllerrevisions")["items"]) == 1
+def test_deleting_a_set_deletes_its_pods_and_revisions(kubectl: Kubectl, objects: NamespaceObjects, kind: str) -> None:
+    assert len(objects.list("controllerrevisions")) == 1
     kubectl("delete", f"{kind}/web")
-    wait_until_gone(kubectl, "pods", "-l", "app=web")
-    assert kubectl.json("get", "pods")["items"] == []
-    assert kubectl.json("get", "controllerrevisions")["items"] == []
+    kubectl.wait_for_deletion("pods", "-l", "app=web")
+    assert objects.list("pods") == []
+    wait_until(lambda: objects.list("controllerrevisions") == [])
 
 
-def test_orphaned_pods_are_adopted_by_a_new_set(kubectl: Kubectl, kind: str) -> None:
-    before = uids(kubectl)
+def test_orphaned_pods_are_adopted_by_a_new_set(kubectl: Kubectl, objects: NamespaceObjects, kind: str) -> None:
+    before = uids(objects)
     kubectl("delete", f"{kind}/web", "--cascade=orphan")
-    assert uids(kubectl) == before
-    kubectl("create", "-f", "-", stdin=SETS[kind])
+    assert uids(objects) == before
+    objects.apply(SETS[kind])
     wait_for_rollout(kubectl, kind)
-    assert uids(kubectl) == before
-    owner = kubectl.jsonpath("get", kind, "web", "{.metadata.uid}")
-    assert {pod["metadata"]["ownerReferences"][0]["uid"] for pod in pods(kubectl)} == {owner}
+    assert uids(objects) == before
+    owner = objects.get(f"{kind}/web")["metadata"]["uid"]
+    assert {pod["metadata"]["ownerReferences"][0]["uid"] for pod in pods(objects)} == {owner}
 
 
-def test_scale(kubectl: Kubectl) -> None:
-    kubectl("create", "-f", "-", stdin=STATEFUL)
-    wait_for_rollout(kubectl, "statefulset")
+def test_scale(kubectl: Kubectl, objects: NamespaceObjects) -> None:
+    objects.apply(STATEFUL)
     assert kubectl("scale", "statefulset/web", "--replicas=5") == "statefulset.apps/web scaled\n"
     wait_for_rollout(kubectl, "statefulset")
-    assert kubectl.jsonpath("get", "statefulset", "web", "{.status.readyReplicas}") == "5"
+    assert objects.get("statefulset/web")["status"]["readyReplicas"] == 5
     kubectl("scale", "statefulset/web", "--replicas=1")
     for at in (4, 3, 2, 1):
-        wait_until_gone(kubectl, f"pod/web-{at}")
-    assert [pod["metadata"]["name"] for pod in pods(kubectl)] == ["web-0"]
+        objects.wait_for(f"pod/web-{at}", "delete")
+    assert [pod["metadata"]["name"] for pod in pods(objects)] == ["web-0"]
 
 
-def test_node_label_adds_and_removes_a_daemon_pod(kubectl: Kubectl) -> None:
+def test_node_label_adds_and_removes_a_daemon_pod(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     selecting = DAEMON.replace(
         "terminationGracePeriodSeconds: 0", "terminationGracePeriodSeconds: 0\n      nodeSelector: {color: blue}"
     )
-    kubectl("create", "-f", "-", stdin=selecting)
+    objects.apply(selecting)
     wait_for_rollout(kubectl, "daemonset")
-    assert pods(kubectl) == []
+    assert pods(objects) == []
     kubectl("label", "node", "node-1", "color=blue")
     try:
-        for _ in range(50):
-            if pods(kubectl):
-                break
+        wait_until(lambda: pods(objects))
         wait_for_rollout(kubectl, "daemonset")
-        assert [pod["spec"]["nodeName"] for pod in pods(kubectl)] == ["node-1"]
+        assert [pod["spec"]["nodeName"] for pod in pods(objects)] == ["node-1"]
     finally:
         kubectl("label", "node", "node-1", "color-")
-    wait_until_gone(kubectl, "pods", "-l", "app=web")
-    assert pods(kubectl) == []
+    kubectl.wait_for_deletion("pods", "-l", "app=web")
+    assert pods(objects) == []

@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.e2e.kubectl.command import Kubectl
 from tests.e2e.kubectl.manifests import CONFIG_MAP, DEPLOYMENT
+from tests.e2e.kubectl.namespace_objects import NamespaceObjects
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -12,31 +13,32 @@ def apply(kubectl: Kubectl, text: str, *words: str) -> str:
     return kubectl("apply", "--server-side", "-f", "-", *words, stdin=text)
 
 
-def managers(kubectl: Kubectl, *target: str) -> dict[tuple[str, str], Any]:
-    entries = kubectl.json("get", *target, "--show-managed-fields")["metadata"]["managedFields"]
+def managers(objects: NamespaceObjects, target: str) -> dict[tuple[str, str], Any]:
+    entries = objects.get(target)["metadata"]["managedFields"]
     return {(entry["manager"], entry["operation"]): entry["fieldsV1"] for entry in entries}
 
 
-def test_second_apply_changes_nothing(kubectl: Kubectl) -> None:
+def test_second_apply_changes_nothing(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     kubectl.needs(1, 21)
     assert apply(kubectl, CONFIG_MAP) == "configmap/settings serverside-applied\n"
-    first = kubectl.json("get", "configmap", "settings", "--show-managed-fields")
+    first = objects.get("configmap/settings")
     assert apply(kubectl, CONFIG_MAP) == "configmap/settings serverside-applied\n"
-    assert kubectl.json("get", "configmap", "settings", "--show-managed-fields") == first
-    assert managers(kubectl, "configmap", "settings") == {
-        ("kubectl", "Apply"): {"f:data": {"f:color": {}, "f:size": {}}}
-    }
+    assert objects.get("configmap/settings") == first
+    assert "managedFields" in kubectl.json("get", "configmap", "settings", "--show-managed-fields")["metadata"]
+    assert managers(objects, "configmap/settings") == {("kubectl", "Apply"): {"f:data": {"f:color": {}, "f:size": {}}}}
     assert "managedFields" not in kubectl.json("get", "configmap", "settings")["metadata"]
 
 
-def test_apply_removes_own_fields_and_keeps_fields_of_other_managers(kubectl: Kubectl) -> None:
+def test_apply_removes_own_fields_and_keeps_fields_of_other_managers(
+    kubectl: Kubectl, objects: NamespaceObjects
+) -> None:
     apply(kubectl, CONFIG_MAP)
     kubectl("patch", "configmap", "settings", "-p", '{"data":{"other":"kept"}}')
     apply(kubectl, CONFIG_MAP.replace("  size: small\n", ""))
-    assert kubectl.json("get", "configmap", "settings")["data"] == {"color": "red", "other": "kept"}
+    assert objects.get("configmap/settings")["data"] == {"color": "red", "other": "kept"}
 
 
-def test_conflict_is_reported_and_force_conflicts_takes_ownership(kubectl: Kubectl) -> None:
+def test_conflict_is_reported_and_force_conflicts_takes_ownership(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     kubectl.needs(1, 21)
     apply(kubectl, CONFIG_MAP, "--field-manager=first")
     changed = CONFIG_MAP.replace("small", "large")
@@ -44,31 +46,31 @@ def test_conflict_is_reported_and_force_conflicts_takes_ownership(kubectl: Kubec
     assert 'Apply failed with 1 conflict: conflict with "first": .data.size' in error
     assert "--force-conflicts" in error
     apply(kubectl, changed, "--field-manager=second", "--force-conflicts")
-    assert kubectl.json("get", "configmap", "settings")["data"]["size"] == "large"
-    assert managers(kubectl, "configmap", "settings") == {
+    assert objects.get("configmap/settings")["data"]["size"] == "large"
+    assert managers(objects, "configmap/settings") == {
         ("first", "Apply"): {"f:data": {"f:color": {}}},
         ("second", "Apply"): {"f:data": {"f:color": {}, "f:size": {}}},
     }
 
 
-def test_migration_from_client_side_apply(kubectl: Kubectl) -> None:
+def test_migration_from_client_side_apply(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     kubectl.needs(1, 26)
     kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
-    assert ("kubectl-client-side-apply", "Update") in managers(kubectl, "deployment", "web")
+    assert ("kubectl-client-side-apply", "Update") in managers(objects, "deployment/web")
     scaled = DEPLOYMENT.replace("replicas: 2", "replicas: 3")
     assert scaled != DEPLOYMENT
     assert apply(kubectl, scaled) == "deployment.apps/web serverside-applied\n"
-    deployment = kubectl.json("get", "deployment", "web")
+    deployment = objects.get("deployment/web")
     assert deployment["spec"]["replicas"] == 3
     assert '"replicas":3' in deployment["metadata"]["annotations"][LAST_APPLIED]
     without = "\n".join(line for line in scaled.splitlines() if "replicas" not in line)
     apply(kubectl, without)
-    assert kubectl.json("get", "deployment", "web")["spec"]["replicas"] == 1, "the default is restored"
+    assert objects.get("deployment/web")["spec"]["replicas"] == 1, "the default is restored"
 
 
-def test_a_dry_run_writes_nothing(kubectl: Kubectl) -> None:
+def test_a_dry_run_writes_nothing(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     assert apply(kubectl, CONFIG_MAP, "--dry-run=server") == "configmap/settings serverside-applied (server dry run)\n"
-    assert "NotFound" in kubectl.fails("get", "configmap", "settings")
+    assert "settings" not in objects.names("configmaps")
 
 
 def test_diff_shows_the_change(kubectl: Kubectl) -> None:
@@ -78,11 +80,11 @@ def test_diff_shows_the_change(kubectl: Kubectl) -> None:
     assert "+  size: large" in done.stdout
 
 
-def test_scale_takes_ownership_of_replicas(kubectl: Kubectl) -> None:
+def test_scale_takes_ownership_of_replicas(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     kubectl.needs(1, 21)
     apply(kubectl, DEPLOYMENT)
     kubectl("scale", "deployment", "web", "--replicas=5")
-    entries = kubectl.json("get", "deployment", "web", "--show-managed-fields")["metadata"]["managedFields"]
+    entries = objects.get("deployment/web")["metadata"]["managedFields"]
     scale = next(entry for entry in entries if entry.get("subresource") == "scale")
     assert (scale["operation"], scale["fieldsV1"]) == ("Update", {"f:spec": {"f:replicas": {}}})
     error = kubectl.fails("apply", "--server-side", "-f", "-", stdin=DEPLOYMENT)

@@ -5,7 +5,6 @@ No workload controller is needed: the tests write the objects that controllers w
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.e2e.kubectl.command import Kubectl
 from tests.e2e.kubectl.manifests import DEPLOYMENT, yaml
+from tests.e2e.kubectl.namespace_objects import NamespaceObjects
 
 STATEFUL_SET = yaml("""
     apiVersion: apps/v1
@@ -92,21 +92,55 @@ REPLICATION_CONTROLLER = yaml("""
     """)
 
 
-def make(kubectl: Kubectl, manifest: str) -> None:
-    kubectl("create", "-f", "-", stdin=manifest)
+CRON_JOB = yaml("""
+    apiVersion: batch/v1
+    kind: CronJob
+    metadata: {name: nightly}
+    spec:
+      schedule: "@daily"
+      jobTemplate:
+        spec:
+          template:
+            spec:
+              restartPolicy: OnFailure
+              containers: [{name: nightly, image: "busybox:1"}]
+    """)
+JOB = yaml("""
+    apiVersion: batch/v1
+    kind: Job
+    metadata: {name: once}
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: once, image: "busybox:1"}]
+    """)
+DISRUPTION_BUDGET = yaml("""
+    apiVersion: policy/v1
+    kind: PodDisruptionBudget
+    metadata: {name: few}
+    spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
+    """)
 
 
 @pytest.fixture
-def web(kubectl: Kubectl) -> Kubectl:
+def web(kubectl: Kubectl, objects: NamespaceObjects) -> Kubectl:
     """kubectl with a paused Deployment."""
-    make(kubectl, DEPLOYMENT.replace("spec:\n  replicas: 2", "spec:\n  paused: true\n  replicas: 2", 1))
+    objects.apply(DEPLOYMENT.replace("spec:\n  replicas: 2", "spec:\n  paused: true\n  replicas: 2", 1))
     return kubectl
 
 
+def containers_of(objects: NamespaceObjects) -> list[dict[str, Any]]:
+    """Return the containers in the template of the Deployment."""
+    containers: list[dict[str, Any]] = objects.get("deployment/web")["spec"]["template"]["spec"]["containers"]
+    return containers
+
+
 class TestScale:
-    def test_scale_deployment(self, web: Kubectl) -> None:
+    def test_scale_deployment(self, web: Kubectl, objects: NamespaceObjects) -> None:
         assert web("scale", "deployment", "web", "--replicas=5") == "deployment.apps/web scaled\n"
-        assert web.jsonpath("get", "deployment", "web", "{.spec.replicas} {.metadata.generation}") == "5 2"
+        deployment = objects.get("deployment/web")
+        assert (deployment["spec"]["replicas"], deployment["metadata"]["generation"]) == (5, 2)
 
     def test_current_replicas_mismatch_is_an_error(self, web: Kubectl) -> None:
         error = web.fails("scale", "deployment", "web", "--replicas=5", "--current-replicas=7")
@@ -120,33 +154,35 @@ class TestScale:
         [(STATEFUL_SET, "statefulset/db"), (REPLICA_SET, "replicaset/old"), (REPLICATION_CONTROLLER, "rc/older")],
         ids=["statefulset", "replicaset", "replicationcontroller"],
     )
-    def test_server_dry_run_does_not_scale(self, kubectl: Kubectl, manifest: str, name: str) -> None:
+    def test_server_dry_run_does_not_scale(
+        self, kubectl: Kubectl, objects: NamespaceObjects, manifest: str, name: str
+    ) -> None:
         kubectl.needs(1, 24)
-        make(kubectl, manifest)
+        objects.apply(manifest)
         assert kubectl("scale", name, "--replicas=3", "--dry-run=server").endswith("scaled (server dry run)\n")
-        assert kubectl.jsonpath("get", name, "{.spec.replicas}") == "0"
+        assert objects.get(name)["spec"]["replicas"] == 0
 
-    def test_kind_without_scale_subresource(self, kubectl: Kubectl) -> None:
-        make(kubectl, DAEMON_SET)
+    def test_kind_without_scale_subresource(self, kubectl: Kubectl, objects: NamespaceObjects) -> None:
+        objects.apply(DAEMON_SET)
         assert "could not find the requested resource" in kubectl.fails("scale", "daemonset", "agent", "--replicas=3")
 
 
 class TestSet:
-    def test_image(self, web: Kubectl) -> None:
+    def test_image(self, web: Kubectl, objects: NamespaceObjects) -> None:
         assert web("set", "image", "deployment/web", "main=nginx:9") == "deployment.apps/web image updated\n"
-        path = "{.spec.template.spec.containers[*].image} {.metadata.generation}"
-        assert web.jsonpath("get", "deployment", "web", path) == "nginx:9 2"
+        assert [container["image"] for container in containers_of(objects)] == ["nginx:9"]
+        assert objects.get("deployment/web")["metadata"]["generation"] == 2
 
-    def test_env_and_resources(self, web: Kubectl) -> None:
+    def test_env_and_resources(self, web: Kubectl, objects: NamespaceObjects) -> None:
         web("set", "env", "deployment/web", "COLOR=blue")
         web("set", "resources", "deployment/web", "--limits=cpu=200m,memory=64Mi")
-        container = web.json("get", "deployment", "web")["spec"]["template"]["spec"]["containers"][0]
+        (container,) = containers_of(objects)
         assert container["env"] == [{"name": "COLOR", "value": "blue"}]
         assert container["resources"] == {"limits": {"cpu": "200m", "memory": "64Mi"}}
 
-    def test_service_account(self, web: Kubectl) -> None:
+    def test_service_account(self, web: Kubectl, objects: NamespaceObjects) -> None:
         web("set", "serviceaccount", "deployment", "web", "robot")
-        spec = web.json("get", "deployment", "web")["spec"]["template"]["spec"]
+        spec = objects.get("deployment/web")["spec"]["template"]["spec"]
         assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("robot", "robot")
 
     def test_selector_is_immutable(self, web: Kubectl) -> None:
@@ -159,29 +195,30 @@ class TestSet:
 
 
 class TestRollout:
-    def test_pause_and_resume(self, kubectl: Kubectl) -> None:
-        make(kubectl, DEPLOYMENT)
+    def test_pause_and_resume(self, kubectl: Kubectl, objects: NamespaceObjects) -> None:
+        objects.apply(DEPLOYMENT)
         assert kubectl("rollout", "pause", "deployment/web") == "deployment.apps/web paused\n"
+        assert objects.get("deployment/web")["spec"]["paused"] is True
         assert kubectl("rollout", "resume", "deployment/web") == "deployment.apps/web resumed\n"
+        assert "paused" not in objects.get("deployment/web")["spec"]
 
-    def test_restart(self, kubectl: Kubectl) -> None:
-        make(kubectl, DAEMON_SET)
+    def test_restart(self, kubectl: Kubectl, objects: NamespaceObjects) -> None:
+        objects.apply(DAEMON_SET)
         assert kubectl("rollout", "restart", "daemonset/agent") == "daemonset.apps/agent restarted\n"
-        daemon_set = kubectl.json("get", "daemonset", "agent")
+        daemon_set = objects.get("daemonset/agent")
         assert "kubectl.kubernetes.io/restartedAt" in daemon_set["spec"]["template"]["metadata"]["annotations"]
         assert daemon_set["metadata"]["annotations"]["deprecated.daemonset.template.generation"] == "2"
 
-    def test_history(self, web: Kubectl) -> None:
-        deployment = web.json("get", "deployment", "web")
-        make(web, json.dumps(revision_of(deployment, 1)))
+    def test_history(self, web: Kubectl, objects: NamespaceObjects) -> None:
+        objects.apply(revision_of(objects.get("deployment/web"), 1))
         table = web("rollout", "history", "deployment/web")
         assert table.splitlines()[0] == "deployment.apps/web "
         assert re.search(r"^1 +first$", table, re.M)
         assert "nginx:1.27" in web("rollout", "history", "deployment/web", "--revision=1")
 
-    def test_history_of_a_daemon_set(self, kubectl: Kubectl) -> None:
-        make(kubectl, DAEMON_SET)
-        make(kubectl, json.dumps(controller_revision(kubectl.json("get", "daemonset", "agent"))))
+    def test_history_of_a_daemon_set(self, kubectl: Kubectl, objects: NamespaceObjects) -> None:
+        objects.apply(DAEMON_SET)
+        objects.apply(controller_revision(objects.get("daemonset/agent")))
         assert re.search(r"^7 +first$", kubectl("rollout", "history", "daemonset/agent"), re.M)
         assert "agent:1" in kubectl("rollout", "history", "daemonset/agent", "--revision=7")
 
@@ -222,12 +259,12 @@ def test_autoscale(web: Kubectl) -> None:
     assert "the metric" not in web("describe", "hpa", "web")
 
 
-def test_create_job_from_cron_job(kubectl: Kubectl) -> None:
+def test_create_job_from_cron_job(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     kubectl.needs(1, 21)
     words = ("nightly", "--image=busybox", "--schedule=1 2 * * *", "--", "true")
     assert kubectl("create", "cronjob", *words) == "cronjob.batch/nightly created\n"
     assert kubectl("create", "job", "now", "--from=cronjob/nightly") == "job.batch/now created\n"
-    job = kubectl.json("get", "job", "now")
+    job = objects.get("job/now")
     assert job["metadata"]["ownerReferences"][0]["name"] == "nightly"
     assert job["spec"]["selector"]["matchLabels"] == {"batch.kubernetes.io/controller-uid": job["metadata"]["uid"]}
 
@@ -242,12 +279,6 @@ def test_create_disruption_budget(kubectl: Kubectl) -> None:
     kubectl.needs(1, 21)
     kubectl("create", "poddisruptionbudget", "few", "--selector=app=web", "--min-available=50%")
     assert kubectl.table("get", "pdb", "few")[1][:4] == ["few", "50%", "N/A", "0"]
-
-
-def test_deleting_a_job_prints_no_warning(kubectl: Kubectl) -> None:
-    kubectl("create", "job", "once", "--image=busybox")
-    done = kubectl.run("delete", "job", "once")
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -281,8 +312,10 @@ def test_deleting_a_job_prints_no_warning(kubectl: Kubectl) -> None:
     ],
     ids=["deployment", "statefulset", "daemonset", "replicaset", "replicationcontroller"],
 )
-def test_wide_tables_of_workloads(kubectl: Kubectl, manifest: str, name: str, head: str, row: str) -> None:
-    make(kubectl, manifest)
+def test_wide_tables_of_workloads(
+    kubectl: Kubectl, objects: NamespaceObjects, manifest: str, name: str, head: str, row: str
+) -> None:
+    objects.apply(manifest)
     rows = kubectl.table("get", name, "-o", "wide")
     assert [cell.replace(" ", "_") for cell in rows[0]] == head.split()
     assert [
@@ -301,30 +334,27 @@ def test_wide_tables_of_workloads(kubectl: Kubectl, manifest: str, name: str, he
     ],
     ids=["deployment", "statefulset", "daemonset", "replicaset", "replicationcontroller"],
 )
-def test_describe_workloads(kubectl: Kubectl, manifest: str, name: str) -> None:
-    make(kubectl, manifest)
+def test_describe_workloads(kubectl: Kubectl, objects: NamespaceObjects, manifest: str, name: str) -> None:
+    objects.apply(manifest)
     output = kubectl("describe", name)
     assert re.search(rf"^Name: +{name.partition('/')[2]}$", output, re.M)
     assert re.search(r"^Selector: +app=", output, re.M)
 
 
-def test_describe_jobs_and_disruption_budgets(kubectl: Kubectl) -> None:
+def test_describe_jobs_and_disruption_budgets(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     kubectl.needs(1, 27)
-    kubectl("create", "cronjob", "nightly", "--image=busybox:1", "--schedule=@daily")
-    kubectl("create", "job", "once", "--image=busybox:1")
-    kubectl("create", "poddisruptionbudget", "few", "--selector=app=web", "--max-unavailable=1")
+    objects.apply([CRON_JOB, JOB, DISRUPTION_BUDGET])
     assert re.search(r"^Schedule: +@daily$", kubectl("describe", "cronjob", "nightly"), re.M)
     assert re.search(r"^Completions: +1$", kubectl("describe", "job", "once"), re.M)
     assert re.search(r"^Max unavailable: +1$", kubectl("describe", "pdb", "few"), re.M)
 
 
-def test_wide_tables_of_jobs(kubectl: Kubectl) -> None:
+def test_wide_tables_of_jobs(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     kubectl.needs(1, 21)
-    kubectl("create", "cronjob", "nightly", "--image=busybox:1", "--schedule=@daily")
+    objects.apply([CRON_JOB, JOB])
     row = kubectl.table("get", "cronjob", "nightly", "-o", "wide")[1]
     assert row[:6] == ["nightly", "@daily", "<none>", "False", "0", "<none>"]
     assert row[7:] == ["nightly", "busybox:1", "<none>"]
-    kubectl("create", "job", "once", "--image=busybox:1")
     head, row = kubectl.table("get", "job", "once", "-o", "wide")
     assert head == ["NAME", "STATUS", "COMPLETIONS", "DURATION", "AGE", "CONTAINERS", "IMAGES", "SELECTOR"]
     assert (row[0], row[2], row[-3], row[-2]) == ("once", "0/1", "once", "busybox:1")
@@ -336,11 +366,12 @@ def test_wide_tables_of_jobs(kubectl: Kubectl) -> None:
     [DEPLOYMENT, STATEFUL_SET, DAEMON_SET, REPLICA_SET, REPLICATION_CONTROLLER],
     ids=["deployment", "statefulset", "daemonset", "replicaset", "replicationcontroller"],
 )
-def test_second_apply_changes_nothing(kubectl: Kubectl, manifest: str) -> None:
+def test_second_apply_changes_nothing(kubectl: Kubectl, objects: NamespaceObjects, manifest: str) -> None:
     """kubectl may print "configured", since the defaults in volume claim templates look like changes to it."""
     output = kubectl("apply", "-f", "-", stdin=manifest)
     assert output.endswith("created\n")
-    before = kubectl.json("get", output.split()[0])["spec"]
+    target = output.split()[0]
+    before = objects.get(target)["spec"]
     assert kubectl("apply", "-f", "-", stdin=manifest).endswith(("unchanged\n", "configured\n"))
-    after = kubectl.json("get", output.split()[0])
+    after = objects.get(target)
     assert (after["spec"], after["metadata"]["generation"]) == (before, 1)

@@ -12,7 +12,7 @@ SAME = (1, 36)
 """The version whose output is compared exactly."""
 OLDEST = (1, 32)
 """The oldest version whose differences are listed here."""
-AREAS = ("apply", "delete", "edit", "expose", "label", "patch", "rollout", "scale", "set", "streams")
+AREAS = ("apply", "delete", "edit", "everyday", "expose", "label", "patch", "rollout", "scale", "set", "streams")
 """Areas that are compared with older versions too."""
 
 _TEXTS = [

@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -59,9 +60,17 @@ async def wait_until_registered(client: Client) -> None:
 
 
 async def run_rounds(cluster: Cluster, kubelet: KubeletProcess, count: int) -> None:
+    """Kill the kubelet in each round as soon as a random number of pods runs: at once, while others start, or when all
+    run."""
     client, dice = cluster.client, random.Random(8)
     alive: set[str] = set()
-    known: dict[str, tuple[str, int]] = {}
+    known: dict[str, tuple[str, int]] = {}  # the first running container of each pod in `alive`
+
+    async def are_running(number: int) -> bool:
+        containers = await running_containers(client)
+        known.update({name: containers[name] for name in (alive & containers.keys()) - known.keys()})
+        return len(known) >= number
+
     kubelet.start()
     await wait_until_registered(client)
     for number in range(count):
@@ -72,13 +81,7 @@ async def run_rounds(cluster: Cluster, kubelet: KubeletProcess, count: int) -> N
             await client.of(Pod).delete(name, "default", options=Delete(grace_period_s=dice.choice((0, 1))))
             alive.discard(name)
             known.pop(name, None)
-        known |= {name: container for name, container in (await running_containers(client)).items() if name in alive}
-        await asyncio.sleep(dice.uniform(0, 2.5))
-        known |= {
-            name: container
-            for name, container in (await running_containers(client)).items()
-            if name in alive and name not in known
-        }
+        await eventually(partial(are_running, dice.randint(len(known), len(alive))))
         await asyncio.to_thread(kubelet.kill, signal.SIGKILL)
         kubelet.start()
     containers = await wait_for_pods(client, alive)

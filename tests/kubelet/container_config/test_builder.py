@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json
-from sampan.api.types.core_v1 import ConfigMap, Node, Pod, Secret, Service, ServiceAccount
-from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.core_v1 import ConfigMap, Pod, Secret, Service
 from sampan.apiserver.request.call import UserInfo
 from sampan.kubelet.container_config.builder import ContainerConfigBuilder, ContainerInputs, NodeSettings
 from sampan.kubelet.objects import ObjectKey, PodObjects
@@ -20,17 +19,14 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.loopback_services import LoopbackServices
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
 from sampan.testing import Cluster
+from tests.kubelet.node_api_server import node_api_server
 
 IMAGE = ImageInfo(id="sha256:x")
 
 
 @asynccontextmanager
-async def node(cluster: Cluster) -> AsyncIterator[InformerFactory]:
-    """Create node n, and yield informers with the permissions of its kubelet."""
-    client = cluster.client
-    await client.of(Node).create(Node(metadata=ObjectMeta(name="n")))
-    account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-    await client.of(ServiceAccount).create(account)
+async def node_informers(cluster: Cluster) -> AsyncIterator[InformerFactory]:
+    """Yield informers with the permissions of the kubelet of node n."""
     user = UserInfo("system:node:n", groups=("system:nodes", "system:authenticated"))
     transport = cluster.assembly.transport.as_user(user)
     async with InformerFactory(client=Client(transport=transport, clock=cluster.clock, component="kubelet")) as factory:
@@ -50,7 +46,7 @@ def pod_with_container(**container: Any) -> Pod:
 
 
 async def test_container_config_has_env_command_log_path_and_hosts_file(tmp_path: Path) -> None:
-    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+    async with asyncio.timeout(60), node_api_server() as cluster, node_informers(cluster) as informers:
         client = cluster.client
         secret = {"metadata": {"name": "s", "namespace": "default"}, "stringData": {"password": "open"}}
         await client.of(Secret).create(json.from_value(secret, Secret))
@@ -86,7 +82,7 @@ async def test_container_config_has_env_command_log_path_and_hosts_file(tmp_path
 
 
 async def test_host_network_pod_gets_the_addresses_of_the_node(tmp_path: Path) -> None:
-    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+    async with asyncio.timeout(60), node_api_server() as cluster, node_informers(cluster) as informers:
         fields = {"IP": "status.podIP", "IPS": "status.podIPs", "HOST": "status.hostIP"}
         env = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()]
         pod = pod_with_container(env=env)
@@ -102,7 +98,7 @@ async def test_host_network_pod_gets_the_addresses_of_the_node(tmp_path: Path) -
 
 
 async def test_service_variables_use_loopback_addresses_with_the_userspace_proxy(tmp_path: Path) -> None:
-    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+    async with asyncio.timeout(60), node_api_server() as cluster, node_informers(cluster) as informers:
         objects = PodObjects(informers=informers, on_change=lambda key: None)
         config = NodeSettings(
             root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", loopback_services=LoopbackServices(shift=1)
@@ -117,7 +113,7 @@ async def test_service_variables_use_loopback_addresses_with_the_userspace_proxy
 
 
 async def test_user_namespaces_are_rejected_without_runtime_support(tmp_path: Path) -> None:
-    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+    async with asyncio.timeout(60), node_api_server() as cluster, node_informers(cluster) as informers:
         pod = pod_with_container()
         pod.spec.hostUsers = False
         objects = PodObjects(informers=informers, on_change=lambda key: None)
@@ -128,7 +124,7 @@ async def test_user_namespaces_are_rejected_without_runtime_support(tmp_path: Pa
 
 
 async def test_missing_config_map_fails_until_created(tmp_path: Path) -> None:
-    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+    async with asyncio.timeout(60), node_api_server() as cluster, node_informers(cluster) as informers:
         pod = await cluster.client.of(Pod).create(pod_with_container(envFrom=[{"configMapRef": {"name": "later"}}]))
         changed = asyncio.Event()
         objects = PodObjects(informers=informers, on_change=lambda key: changed.set())

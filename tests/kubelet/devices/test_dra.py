@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json
-from sampan.api.types.core_v1 import Container, Node, Pod, ServiceAccount
-from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.core_v1 import Container, Pod
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceSlice
 from sampan.apiserver.request.call import UserInfo
 from sampan.kubelet.devices.dra import ClaimNotPrepared, DraManager
@@ -22,6 +21,7 @@ from sampan.machinery.clock import Clock, VirtualClock
 from sampan.testing import Cluster
 from tests.eventually import eventually
 from tests.kubelet.devices.dra_driver import NAME, BoatDriver
+from tests.kubelet.node_api_server import node_api_server
 
 
 class Scene:
@@ -91,10 +91,7 @@ class Scene:
 def run_scenario(scenario: Callable[[Scene], Awaitable[None]]) -> None:
     async def main() -> None:
         with tempfile.TemporaryDirectory(prefix="sd") as directory:  # a socket's path must be short
-            async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
-                account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-                await cluster.client.of(ServiceAccount).create(account)
-                await cluster.client.of(Node).create(Node(metadata=ObjectMeta(name="n")))
+            async with asyncio.timeout(60), node_api_server() as cluster:
                 await scenario(Scene(cluster, Path(directory)))
 
     asyncio.run(main())

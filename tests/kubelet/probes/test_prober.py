@@ -29,7 +29,6 @@ def run_scenario(work: Callable[[], Awaitable[None]]) -> None:
         ("/home", True, "hello"),
         ("/away", True, "Probe terminated redirects, Response body: go"),
         ("/round", False, "stopped after 10 redirects"),
-        ("/slow", False, "Client.Timeout exceeded"),
         ("/long", True, "x" * 100),
     ],
 )
@@ -41,8 +40,6 @@ def test_http(path: str, success: bool, text: str) -> None:
         redirects = {"/home": "/200", "/away": "http://elsewhere.test/", "/round": "/round"}
         if request.path in redirects:
             return web.Response(status=302, text="go", headers={"Location": redirects[request.path]})
-        if request.path == "/slow":
-            await asyncio.Event().wait()
         if request.path == "/long":
             return web.Response(body=b"x" * (1 << 20))
         return web.Response(status=int(request.path[1:]), text="hello")
@@ -51,15 +48,29 @@ def test_http(path: str, success: bool, text: str) -> None:
         async with serving(respond) as port:
             headers = [{"name": "X-own", "value": "1"}, {"name": "Host", "value": "other.test"}]
             action = json.from_value({"port": port, "path": path, "httpHeaders": headers}, HTTPGetAction)
-            probe_result = await probe_http(
-                url_of(action, "127.0.0.1", port), headers_of(action), 2 if path == "/slow" else 60
-            )
+            probe_result = await probe_http(url_of(action, "127.0.0.1", port), headers_of(action), 60)
             assert probe_result.is_success is success
             assert text in probe_result.text
             assert requests[0].headers["User-Agent"] == "kube-probe/1.36"
             assert (requests[0].headers["X-Own"], requests[0].headers["Host"]) == ("1", "other.test")
 
     run_scenario(work)
+
+
+async def test_http_probe_of_a_server_that_does_not_respond_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, timeout_s = asyncio.get_running_loop(), 30
+    real_time = loop.time
+
+    async def never_respond(request: web.BaseRequest) -> web.StreamResponse:
+        monkeypatch.setattr(loop, "time", lambda: real_time() + timeout_s)  # the probe need not wait for its timeout
+        await asyncio.Event().wait()
+        raise AssertionError("the event is never set")
+
+    async with asyncio.timeout(timeout_s + 60), serving(never_respond) as port:
+        probe_result = await probe_http(f"http://127.0.0.1:{port}/", {}, timeout_s)
+        monkeypatch.undo()
+    message = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+    assert probe_result == ProbeResult(False, f'Get "http://127.0.0.1:{port}/": {message}')
 
 
 def test_probes_of_a_closed_port_fail() -> None:

@@ -295,30 +295,35 @@ def test_cadvisor_port(tmp_path: Path) -> None:
     _run_on_node(tmp_path, test)
 
 
-@pytest.mark.parametrize("invalid_data", [b"", b"\x80\x03\x00\x01", b"GET / HTTP/1.1\r\n\r\n" * 9, b"\xff" * 5000])
+INVALID_STREAM_DATA = (b"", b"\x80\x03\x00\x01", b"GET / HTTP/1.1\r\n\r\n" * 9, b"\xff" * 5000)
+
+
 @pytest.mark.parametrize("form", ["spdy", "websocket"])
 @pytest.mark.parametrize("path", ["/exec/default/p/main?command=cat&input=1&output=1", "/portForward/default/p?port=1"])
 def test_invalid_stream_data_does_not_break_the_server(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, form: str, invalid_data: bytes
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, form: str
 ) -> None:
+    headers = [("Host", "node")]
+    if form == "spdy":
+        headers += [("Connection", "Upgrade"), ("Upgrade", SPDY)]
+        headers += [("X-Stream-Protocol-Version", name) for name in ("v4.channel.k8s.io", "portforward.k8s.io")]
+    else:
+        headers += upgrade.websocket_headers(["v4.channel.k8s.io"], "dGhlIHNhbXBsZSBub25jZQ==")
+
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         await node.run(a_pod("sleep", "1000"))
         address = urlsplit(url)
-        reader, writer = await asyncio.open_connection(address.hostname, address.port)
-        headers = [("Host", "node")]
-        if form == "spdy":
-            headers += [("Connection", "Upgrade"), ("Upgrade", SPDY)]
-            headers += [("X-Stream-Protocol-Version", name) for name in ("v4.channel.k8s.io", "portforward.k8s.io")]
-        else:
-            headers += upgrade.websocket_headers(["v4.channel.k8s.io"], "dGhlIHNhbXBsZSBub25jZQ==")
-        writer.write(upgrade.request_head("GET", path, headers))
-        assert (await upgrade.read_response_head(reader)).code == 101
-        writer.write(invalid_data)
-        writer.write_eof()
-        await reader.read()
-        writer.close()
-        await writer.wait_closed()
-        assert await _text(session, f"{url}/healthz") == (200, "ok")
+        for data in INVALID_STREAM_DATA:
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            writer.write(upgrade.request_head("GET", path, headers))
+            assert (await upgrade.read_response_head(reader)).code == 101, data
+            writer.write(data)
+            writer.write_eof()
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            assert await _text(session, f"{url}/healthz") == (200, "ok"), data
+            assert [record for record in caplog.records if record.levelname == "ERROR"] == [], data
 
     _run_on_node(tmp_path, test)
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []

@@ -53,6 +53,18 @@ def changed_pod(pod: Pod, number: int = 1) -> Pod:
     return changed
 
 
+async def check_claims(scene: Scene, manager: VolumeManager, pod: Pod) -> None:
+    """Make the manager check the claims of the pod, and wait until it has done so. The manager checks claims one after
+    the other: when it reads the claim for another check, the check before is over.
+    """
+    resource, user, negligible_s = "persistentvolumeclaims", "system:node:n", 0.001
+    with scene.cluster.fault(verb="get", resource=resource, user=user, latency_s=negligible_s) as reads:
+        manager.update_pod(changed_pod(pod, 1))
+        await eventually(lambda: reads.hits >= 1)
+        manager.update_pod(changed_pod(pod, 2))
+        await eventually(lambda: reads.hits >= 2)
+
+
 def scenario_test(
     work: Callable[[Scene, GrowingDriver, VolumeManager, Pod], Any], **options: Any
 ) -> Callable[[Path], None]:
@@ -165,11 +177,11 @@ async def expansion_refused_while_in_use_is_retried_at_the_next_mount(
     await manager.mount(pod)
     driver.claim_errors, driver.code = {"NodeExpandVolume": "in use"}, "FAILED_PRECONDITION"
     await enlarge(scene)
-    for number in (1, 2):
-        manager.update_pod(changed_pod(pod, number))
-        await scene.wait_for_object(PersistentVolumeClaim, "c", _has_error)
-    await manager.unmount(pod)
+    manager.update_pod(changed_pod(pod))
+    await scene.wait_for_object(PersistentVolumeClaim, "c", _has_error)
+    await check_claims(scene, manager, pod)
     assert len(driver.of("NodeExpandVolume")) == 1
+    await manager.unmount(pod)
     driver.claim_errors = {}
     await manager.mount(pod)
     resized = await claim(scene)
@@ -201,6 +213,22 @@ async def failed_expansion_delays_the_mount(
 test_failed_expansion_delays_the_mount = scenario_test(failed_expansion_delays_the_mount)
 
 
+async def shared_volume_that_another_node_expanded_is_expanded_once(
+    scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod: Pod
+) -> None:
+    """The claim of a ReadWriteMany volume has the new size as soon as the first node has expanded it."""
+    await manager.mount(pod)
+    await enlarge(scene, status={"capacity": {"storage": "4Mi"}, "allocatedResources": {"storage": "4Mi"}})
+    await check_claims(scene, manager, pod)
+    await check_claims(scene, manager, pod)
+    assert [request.capacity_range.required_bytes for request in driver.of("NodeExpandVolume")] == [LARGE]
+
+
+test_shared_volume_that_another_node_expanded_is_expanded_once = scenario_test(
+    shared_volume_that_another_node_expanded_is_expanded_once, modes=("ReadWriteMany",)
+)
+
+
 @needs_root
 def test_driver_without_expand_capability_is_not_called(tmp_path: Path) -> None:
     """Another node may have expanded a ReadWriteMany volume, or no node has to."""
@@ -214,10 +242,9 @@ def test_driver_without_expand_capability_is_not_called(tmp_path: Path) -> None:
             await driver.registered.wait()
             await manager.mount(pod)
             await enlarge(scene, status={"capacity": {"storage": "4Mi"}, "allocatedResources": {"storage": "4Mi"}})
-            manager.update_pod(changed_pod(pod))
-            await eventually(lambda: driver.calls[-1][0] != "NodeExpandVolume")
-            await manager.unmount(pod)
+            await check_claims(scene, manager, pod)
             assert driver.of("NodeExpandVolume") == []
+            await manager.unmount(pod)
             assert scene.resize_events == []
 
     run_scenario(tmp_path, scenario)

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json
-from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount
-from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.apiserver.request.call import UserInfo
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.plugin_registry import PluginRegistry
@@ -22,6 +21,7 @@ from sampan.machinery.client import Client, PatchType, Selection
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
 from sampan.testing import Cluster
+from tests.kubelet.node_api_server import node_api_server
 
 IS_ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="mounting needs root")
@@ -85,7 +85,7 @@ class Scene:
 
     async def bound_claim(self, **volume: Any) -> None:
         """Create claim c and volume v, bound to each other; `volume` are fields of the volume's spec."""
-        access = {"accessModes": ["ReadWriteOnce"]}
+        access = {"accessModes": volume.get("accessModes", ["ReadWriteOnce"])}
         mode = volume.get("volumeMode", "Filesystem")
         claim = {**access, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "v", "volumeMode": mode}
         created = await self.create(PersistentVolumeClaim, "c", spec={**claim, "storageClassName": ""})
@@ -123,10 +123,7 @@ class Scene:
 
 def run_scenario(tmp_path: Path, scenario: Callable[[Scene], Awaitable[None]], **options: Any) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), Cluster(components=["apiserver"], **options) as cluster:
-            await cluster.client.of(Node).create(Node(metadata=ObjectMeta(name="n")))
-            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-            await cluster.client.of(ServiceAccount).create(account)
+        async with asyncio.timeout(60), node_api_server(**options) as cluster:
             await scenario(Scene(cluster, tmp_path / "root"))
 
     asyncio.run(main())

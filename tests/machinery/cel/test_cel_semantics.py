@@ -356,6 +356,7 @@ def test_value(text: str, expected: object) -> None:
         ("[].min()", "min called on empty list"),
         ("[1, 2].slice(1, 5)", "list is length 2"),
         ("quantity('1.5').asInteger()", "cannot convert value to integer"),
+        ("quantity('x')", "quantity parse error during conversion from string: quantities must match"),
         ("lists.range(-1)", "non-negative"),
     ],
 )
@@ -411,6 +412,7 @@ def test_result_type(text: str, type_: str) -> None:
         ("y.z", "1:1: undeclared reference to 'y' (in container '')\n | y.z\n | ^"),
         ("f(1)", "1:2: undeclared reference to 'f' (in container '')"),
         ("'a'.f()", "1:6: undeclared reference to 'f' (in container '')"),
+        ("x.f()", "1:4: undeclared reference to 'f' (in container '')"),
         ("o.nome", "1:2: undefined field 'nome'\n | o.nome\n | .^"),
         ("1 == 'a'", "1:3: found no matching overload for '_==_' applied to '(int, string)'"),
         ("1 + 1u", "1:3: found no matching overload for '_+_' applied to '(int, uint)'"),

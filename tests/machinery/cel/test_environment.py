@@ -45,23 +45,6 @@ def test_evaluate(text: str, expected: object) -> None:
     assert ENV.compile(text).evaluate(VALUES) == expected
 
 
-@pytest.mark.parametrize("text", ["x.gone == 1", "x.list[5]", "1 / 0 == 1", 'quantity("x")', "x.name + 1"])
-def test_evaluation_errors(text: str) -> None:
-    with pytest.raises(CelError):
-        ENV.compile(text).evaluate(VALUES)
-
-
-@pytest.mark.parametrize("text", ["1 +", "y", "x.unknown()", '"a" + 1'])
-def test_compile_errors(text: str) -> None:
-    with pytest.raises(CelError):
-        ENV.compile(text)
-
-
-def test_huge_list_exceeds_the_cost_limit() -> None:
-    with pytest.raises(CelError, match="cost limit exceeded"):
-        Environment({}).compile("lists.range(1000000000000).size()").evaluate({})
-
-
 def test_the_same_text_is_compiled_once() -> None:
     assert ENV.compile("x.name") is ENV.compile("x.name")
 

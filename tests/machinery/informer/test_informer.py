@@ -14,6 +14,7 @@ from sampan.api.types.core_v1 import ConfigMap, Namespace
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference, PartialObjectMetadata
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ResourceClient, Selection, builtin
+from sampan.machinery.client.client import PAGE_SIZE
 from sampan.machinery.informer import (
     Informer,
     InformerFactory,
@@ -281,7 +282,9 @@ async def _running(informer: Informer[Any]) -> Any:
 @both_transports
 @pytest.mark.parametrize("streams", [True, False], ids=["streamed", "listed"])
 @pytest.mark.parametrize("seed", range(4))
-def test_no_event_is_missed_repeated_or_reordered_under_faults(transport: str, streams: bool, seed: int) -> None:
+def test_no_event_is_missed_repeated_or_reordered_under_injected_faults(
+    transport: str, streams: bool, seed: int
+) -> None:
     """Objects are written at random while connections are cut and versions expire. The handler checks every
     notification, and in the end the informer has the objects of the server."""
 
@@ -318,8 +321,8 @@ def test_no_event_is_missed_repeated_or_reordered_under_faults(transport: str, s
 @pytest.mark.soak
 @both_transports
 @pytest.mark.parametrize("seed", range(100, 160))
-def test_soak_under_faults(transport: str, seed: int) -> None:
-    test_no_event_is_missed_repeated_or_reordered_under_faults(transport, seed % 2 == 0, seed)
+def test_soak_under_injected_faults(transport: str, seed: int) -> None:
+    test_no_event_is_missed_repeated_or_reordered_under_injected_faults(transport, seed % 2 == 0, seed)
 
 
 def test_informer_resumes_after_its_watch_was_too_slow() -> None:
@@ -355,17 +358,26 @@ async def _write(maps: ResourceClient[ConfigMap], random: Random, step: int) -> 
         pass
 
 
-@both_transports
-def test_initial_list_of_1200_objects_is_complete(transport: str) -> None:
-    async def body(server: Server) -> None:
-        writer, log = server.client(), Log()
-        for number in range(1200):
-            await writer.of(ConfigMap).create(config_map(f"m{number:04}"))
-        async with InformerFactory(client=server.client(transport)) as factory:
+def test_initial_list_of_several_pages_is_complete() -> None:
+    count = 2 * PAGE_SIZE + 1
+
+    async def check(server: Server, transport: str, stream_error: errors.ApiError | None) -> None:
+        faulty = FaultyTransport(server.transport(transport), Random(0), stream_error=stream_error)
+        faulty.is_reliable = True
+        log = Log()
+        async with InformerFactory(client=Client(transport=faulty, clock=server.clock, component="test")) as factory:
             informer = factory.of(ConfigMap)
             informer.subscribe(log)
             await informer.synced.wait()
-            assert len(informer.lister) == len(log.notifications) == 1200
+            assert len(informer.lister) == len(log.notifications) == count, (transport, stream_error)
+        assert log.faults == []
+
+    async def body(server: Server) -> None:
+        for number in range(count):
+            await server.client().of(ConfigMap).create(config_map(f"m{number:04}"))
+        for transport in TRANSPORTS:
+            for stream_error in (None, errors.invalid("ListOptions", "", [])):
+                await check(server, transport, stream_error)
 
     run(body)
 

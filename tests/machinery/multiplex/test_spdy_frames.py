@@ -36,7 +36,9 @@ def test_frames_round_trip(sent: list[tuple[int, dict[str, str], bytes, bool]], 
 
 
 @given(st.integers(0, 12), st.integers(0, 255), st.binary(max_size=100), st.binary(max_size=100))
-def test_arbitrary_bytes_raise_only_bad_spdy_frame(kind: int, flags: int, content: bytes, rest: bytes) -> None:
+def test_control_frames_with_arbitrary_content_raise_only_bad_spdy_frame(
+    kind: int, flags: int, content: bytes, rest: bytes
+) -> None:
     head = struct.pack(">HHI", 0x8003, kind, flags << 24 | len(content))
     with contextlib.suppress(spdy_frames.BadSpdyFrame):
         spdy_frames.Reader().feed(head + content + rest)

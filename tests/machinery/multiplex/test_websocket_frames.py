@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.machinery.multiplex import websocket
-from tests.input_cost import check_cost
+from tests.input_cost import MOST_MEMORY, is_quick, peak_memory
 from tests.machinery.multiplex.pairs import cut
 
 _cuts = st.lists(st.integers(1, 50), min_size=1)
@@ -52,16 +52,6 @@ def test_bad_frames_are_rejected(data: bytes) -> None:
         websocket.WebSocketFrames(is_server=True).feed(data)
 
 
-@given(st.binary(max_size=200), _cuts)
-def test_arbitrary_bytes_raise_only_bad_websocket_frame(data: bytes, cuts: list[int]) -> None:
-    frames = websocket.WebSocketFrames(is_server=True)
-    try:
-        for piece in cut(data, cuts):
-            frames.feed(piece)
-    except websocket.BadWebSocketFrame:
-        pass
-
-
 _SIZE = 100_000
 _EXPENSIVE = {
     "empty fragments": b"\x02\x80abcd" + b"\x00\x80abcd" * (_SIZE // 6),
@@ -75,14 +65,15 @@ _EXPENSIVE = {
 @pytest.mark.parametrize("name", _EXPENSIVE)
 @pytest.mark.parametrize("piece", [1, 1000, _SIZE], ids=["byte by byte", "in pieces", "at once"])
 def test_cost_of_reading_frames_is_bounded(name: str, piece: int) -> None:
-    data = _EXPENSIVE[name]
+    """Memory is proportional to the input, so it is measured with a tenth of it."""
 
-    def feed() -> None:
+    def feed(data: bytes) -> None:
         frames = websocket.WebSocketFrames(is_server=True)
         for at in range(0, len(data), piece):
             frames.feed(data[at : at + piece])
 
-    check_cost(feed)
+    assert is_quick(lambda: feed(_EXPENSIVE[name]))
+    assert peak_memory(lambda: feed(_EXPENSIVE[name][: _SIZE // 10])) < MOST_MEMORY // 10
 
 
 def test_small_fragments_take_no_more_memory_than_their_bytes() -> None:
@@ -90,10 +81,10 @@ def test_small_fragments_take_no_more_memory_than_their_bytes() -> None:
     frames.feed(b"\x02\x00")
     tracemalloc.start()
     try:
-        for _ in range(100):
+        for _ in range(20):
             frames.feed(b"\x00\x01x\x00\x00" * 1000)
         own_traces = tracemalloc.Filter(True, websocket.__file__)
         held = tracemalloc.take_snapshot().filter_traces([own_traces]).statistics("filename")
-        assert sum(statistic.size for statistic in held) < 200_000
+        assert sum(statistic.size for statistic in held) < 40_000
     finally:
         tracemalloc.stop()

@@ -52,22 +52,32 @@ def _keyed_retaining(properties: dict[str, Schema]) -> Schema:
     return _keyed(properties, "retainKeys")
 
 
-def values(schema: Schema) -> st.SearchStrategy[Any]:
+_SCHEMAS, _SCHEMAS_WITHOUT_RETAIN_KEYS = schemas(), schemas(retain_keys=False)
+_IS_PRESENT = st.booleans()
+_STRING_MAPS = st.dictionaries(st.sampled_from(NAMES), WORDS, max_size=3)
+_NAME_SETS = st.lists(st.sampled_from(NAMES), unique=True, max_size=4)
+_ITEM_NAMES = st.lists(st.sampled_from(NAMES), unique=True, max_size=3)
+_WORD_LISTS = st.lists(WORDS, max_size=3)
+
+
+def _draw_value(draw: st.DrawFn, schema: Schema) -> Any:
+    """Draw a value of a schema. The strategies are made once: to make one for each schema takes longer than to draw."""
     if schema.type == "object" and schema.properties:
-        return st.fixed_dictionaries({}, optional={key: values(part) for key, part in schema.properties.items()})
+        return {key: _draw_value(draw, part) for key, part in schema.properties.items() if draw(_IS_PRESENT)}
     if schema.type == "object":
-        return st.dictionaries(st.sampled_from(NAMES), WORDS, max_size=3)
+        return draw(_STRING_MAPS)
     if schema is WORD_SET:
-        return st.lists(st.sampled_from(NAMES), unique=True, max_size=4)
+        return draw(_NAME_SETS)
     if schema.patch_key and schema.items:
-        item: st.SearchStrategy[dict[str, Any]] = st.builds(dict, values(schema.items), name=st.sampled_from(NAMES))
-        return st.lists(item, unique_by=lambda element: element["name"], max_size=3)
-    return st.lists(WORDS, max_size=3) if schema.type == "array" else SCALARS if schema.type == "" else WORDS
+        return [{**_draw_value(draw, schema.items), "name": name} for name in draw(_ITEM_NAMES)]
+    return draw(_WORD_LISTS if schema.type == "array" else SCALARS if schema.type == "" else WORDS)
 
 
-def shaped(count: int, **options: bool) -> st.SearchStrategy[tuple[Any, ...]]:
+@st.composite
+def shaped(draw: st.DrawFn, count: int, *, retain_keys: bool = True) -> tuple[Any, ...]:
     """Draw a schema and `count` values of it."""
-    return schemas(**options).flatmap(lambda schema: st.tuples(st.just(schema), *[values(schema)] * count))
+    schema = draw(_SCHEMAS if retain_keys else _SCHEMAS_WITHOUT_RETAIN_KEYS)
+    return (schema, *(_draw_value(draw, schema) for _ in range(count)))
 
 
 def without_strategies(schema: Schema) -> Schema:

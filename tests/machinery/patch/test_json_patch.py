@@ -4,6 +4,7 @@ import pytest
 
 from sampan.machinery import patch as p
 from sampan.machinery.patch.json_patch import MAX_OPERATIONS
+from tests.input_cost import check_cost
 
 DOCUMENT = {"a": {"b": 1, "x/y": "slash", "~": "tilde"}, "list": ["p", "q", "r"], "none": None}
 
@@ -134,9 +135,10 @@ def test_copies_cannot_grow_without_bound() -> None:
 def test_many_operations_on_a_long_list_take_linear_time() -> None:
     """The list is copied once for all operations, not once for each."""
     operations = [{"op": "replace", "path": f"/{i}", "value": i} for i in range(MAX_OPERATIONS)]
-    original = [0] * MAX_OPERATIONS
-    assert p.apply_json_patch(original, operations) == list(range(MAX_OPERATIONS))
-    assert original == [0] * MAX_OPERATIONS
+    original, rest = [0] * 100_000, [0] * (100_000 - MAX_OPERATIONS)
+    assert p.apply_json_patch(original, operations) == list(range(MAX_OPERATIONS)) + rest
+    assert original == [0] * 100_000
+    check_cost(lambda: p.apply_json_patch(original, operations))
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ import pytest
 
 from sampan.machinery.telemetry.loop_watchdog import STALL_S, LoopWatchdog
 from sampan.machinery.telemetry.metrics import LoopLag, Metrics
-from tests.eventually import eventually
+from tests.eventually import eventually, wait_until
 
 INTERVAL_S = 0.01
 
 
-def compute(seconds: float) -> None:
-    """Use CPU time for this many seconds."""
-    until = time.thread_time() + seconds
-    while time.thread_time() < until:
+def compute(watchdog: LoopWatchdog) -> None:
+    """Use more CPU time than a stall needs, and until the watchdog has taken a sample."""
+    until = time.thread_time() + STALL_S + 2 * INTERVAL_S
+    while time.thread_time() < until or watchdog._sample is None:
         pass
 
 
@@ -32,9 +32,9 @@ def watched(*, stall: str) -> tuple[LoopWatchdog, str]:
 
     async def serve(request: str) -> None:
         if stall == "cpu":
-            compute(3 * STALL_S)
+            compute(watchdog)
         elif stall == "wait":
-            threading.Event().wait(3 * STALL_S)
+            wait_until(lambda: watchdog._sample is not None)
 
     async def check() -> None:
         beats = 0

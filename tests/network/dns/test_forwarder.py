@@ -149,12 +149,17 @@ def test_next_resolver_is_used_on_failure_and_silent_resolver_is_tried_last(monk
     run(main)
 
 
-def test_unreachable_resolver_leads_to_servfail() -> None:
+def test_unreachable_resolver_leads_to_servfail_without_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ICMP message that nothing listens on the port ends each attempt; a timeout would end the test."""
+    for name in ("_ATTEMPT_S", "_TOTAL_S"):
+        monkeypatch.setattr(forwarder_module, name, 3600.0)
+
     async def main() -> None:
         async with FakeUpstream(lambda query, _: None) as closed:
             pass
         async with running(closed.address) as (forwarder, _):
             assert answer_texts(await resolve(forwarder, "one.example")) == ["SERVFAIL"]
+            assert forwarder.counts.requests == {(str(closed.address), "error"): 2}
 
     run(main)
 

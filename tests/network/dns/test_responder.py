@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from time import process_time
 from typing import Any
 
 import dns.flags
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sampan.network.dns.responder import Forward, Responder
+from tests.input_cost import is_quick
 from tests.network.dns.objects import (
     answer_texts,
     ask,
@@ -178,9 +178,8 @@ FUZZED = responder_of(
 @settings(max_examples=1500, deadline=None)
 @given(st.one_of(MUTATED, st.binary(max_size=700)))
 def test_any_message_gets_a_well_formed_response_or_none(message: bytes) -> None:
-    began = process_time()
     result = FUZZED.respond(message, transport())
-    assert process_time() - began < 0.5
+    assert is_quick(lambda: FUZZED.respond(message, transport()))
     if isinstance(result, bytes):
         parsed = dns.message.from_wire(result)
         assert parsed.flags & dns.flags.QR
@@ -196,6 +195,5 @@ def test_query_with_thousands_of_records_is_rejected_quickly(responder: Responde
     """Thousands of records with compression pointers are rejected before they are parsed."""
     record = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 0, 0)
     message = struct.pack("!HHHHHH", 1, 0, 1, 5000, 0, 0) + b"\x01a\0\0\1\0\1" + record * 5000
-    began = process_time()
     assert rcode(responder, message) == "FORMERR"
-    assert process_time() - began < 0.1
+    assert is_quick(lambda: [rcode(responder, message) for _ in range(300)])

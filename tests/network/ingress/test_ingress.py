@@ -369,30 +369,29 @@ def test_client_that_trickles_the_request_head_is_disconnected(monkeypatch: pyte
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\n\r\n"
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"Content-Length: %d\r\nTransfer-Encoding: chunked" % (len(SMUGGLED) + 5),
-        b"Transfer-Encoding: chunked\r\nContent-Length: 5",
-        b"Content-Length: 5\r\nContent-Length: %d" % (len(SMUGGLED) + 5),
-        b"Content-Length: 5, %d" % (len(SMUGGLED) + 5),
-        b"Content-Length: +5",
-        b"Content-Length : 5",
-        b"Transfer-Encoding : chunked",
-        b"Transfer-Encoding: chunked, identity",
-        b"Transfer-Encoding: xchunked",
-        b"Transfer-Encoding:\x0bchunked",
-        b"X: y\r\n Transfer-Encoding: chunked",
-        b"X: y\nTransfer-Encoding: chunked",
-        b"X: y\rTransfer-Encoding: chunked",
-        b"X: y\0",
-        b"X y: z",
-        b"Connection: content-length\r\nContent-Length: 5",
-        b"Connection: transfer-encoding\r\nTransfer-Encoding: chunked",
-        b"Upgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Key: a\r\nContent-Length: 5",
-    ],
+AMBIGUOUS_HEADS = (
+    b"Content-Length: %d\r\nTransfer-Encoding: chunked" % (len(SMUGGLED) + 5),
+    b"Transfer-Encoding: chunked\r\nContent-Length: 5",
+    b"Content-Length: 5\r\nContent-Length: %d" % (len(SMUGGLED) + 5),
+    b"Content-Length: 5, %d" % (len(SMUGGLED) + 5),
+    b"Content-Length: +5",
+    b"Content-Length : 5",
+    b"Transfer-Encoding : chunked",
+    b"Transfer-Encoding: chunked, identity",
+    b"Transfer-Encoding: xchunked",
+    b"Transfer-Encoding:\x0bchunked",
+    b"X: y\r\n Transfer-Encoding: chunked",
+    b"X: y\nTransfer-Encoding: chunked",
+    b"X: y\rTransfer-Encoding: chunked",
+    b"X: y\0",
+    b"X y: z",
+    b"Connection: content-length\r\nContent-Length: 5",
+    b"Connection: transfer-encoding\r\nTransfer-Encoding: chunked",
+    b"Upgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Key: a\r\nContent-Length: 5",
 )
-def test_ambiguous_request_does_not_smuggle_a_second_request(head: bytes) -> None:
+
+
+def test_ambiguous_requests_do_not_smuggle_a_second_request() -> None:
     """The backend must see exactly the requests that the Ingress server sees."""
     paths: list[str] = []
 
@@ -404,11 +403,13 @@ def test_ambiguous_request_does_not_smuggle_a_second_request(head: bytes) -> Non
     async def test(lab: IngressLab) -> None:
         async with backend(handler) as port:
             await routed(lab, port)
-            request = b"POST /first HTTP/1.1\r\nHost: web.example\r\n" + head + b"\r\n\r\n"
-            response = await lab.raw(request + b"0\r\n\r\n" + SMUGGLED)
-            accepted_count = response.count(b"HTTP/1.1 200")
-            assert len(paths) == accepted_count
-            assert paths[:1] in ([], ["/first"])
+            for head in AMBIGUOUS_HEADS:
+                paths.clear()
+                request = b"POST /first HTTP/1.1\r\nHost: web.example\r\n" + head + b"\r\n\r\n"
+                response = await lab.raw(request + b"0\r\n\r\n" + SMUGGLED)
+                accepted_count = response.count(b"HTTP/1.1 200")
+                assert len(paths) == accepted_count, (head, paths, response)
+                assert paths[:1] in ([], ["/first"]), (head, paths, response)
 
     run(test)
 

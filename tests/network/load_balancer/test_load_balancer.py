@@ -138,12 +138,16 @@ class TestPlacement:
         assert gateways([dual], self.NODES, {}, [CIDR, CIDR6]) == {"fd00:1::ffff:ffff:ffff:fffe": "fd00:1::2"}
 
 
-class RecordedRoutes:
+class SlowRoutes:
+    """Creates no route until the test allows it."""
+
     def __init__(self) -> None:
-        self.addresses: list[str] = []
+        self.addresses: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+        self.is_allowed = asyncio.Event()
 
     async def ensure(self, service: Service) -> None:
-        self.addresses += addresses_in(service)
+        self.addresses.set_result(addresses_in(service))
+        await self.is_allowed.wait()
 
 
 class TestProvider:
@@ -160,10 +164,16 @@ class TestProvider:
             routes=routes or NoRoutes(),
         )
 
-    async def test_ensure_creates_the_route_of_the_allocated_address(self) -> None:
-        routes = RecordedRoutes()
-        status = await self.provider(cidrs=[CIDR], routes=routes).ensure(load_balanced("a"), [])
-        assert routes.addresses == [ingress.ip for ingress in status.ingress] == ["10.89.0.254"]
+    async def test_ensure_returns_the_allocated_address_after_its_route_exists(self) -> None:
+        routes, obj = SlowRoutes(), load_balanced("a")
+        async with asyncio.TaskGroup() as group:
+            ensuring = group.create_task(self.provider(cidrs=[CIDR], routes=routes).ensure(obj, []))
+            assert await routes.addresses == ["10.89.0.254"]
+            await asyncio.sleep(0)
+            assert not ensuring.done()
+            assert addresses_in(obj) == []
+            routes.is_allowed.set()
+        assert [ingress.ip for ingress in ensuring.result().ingress] == ["10.89.0.254"]
 
     async def test_allocated_address_is_reserved_before_it_is_in_the_status(self) -> None:
         first, second = load_balanced("a"), load_balanced("b")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from tests.network.policy.oracle import Packet
@@ -132,37 +133,70 @@ class KernelModel:
 
     def _evaluate(self, rule: str, packet: Packet, interface: str) -> str:
         """Return the action of a rule, or an empty string if it does not match."""
-        if rule.startswith(("ct state established,related ", "icmpv6 ")):
+        parsed = _parse(rule)
+        if parsed.is_for_replies or parsed.excluded_interface == interface:
             return ""
-        if condition := re.match(r'iifname != "(\S+)" ', rule):
-            if condition[1] == interface:
-                return ""
-            rule = rule[condition.end() :]
-        while condition := _LOOKUP.match(rule):
-            fields, vmap, content = condition.groups()
-            rule = rule[condition.end() :].strip()
-            values = [_field(item, packet) for item in fields.split(" . ")]
+        for lookup in parsed.lookups:
+            values = tuple(_field(name, packet) for name in lookup.fields)
             if None in values:
                 return ""
-            element = self._find([str(value) for value in values], content)
-            if vmap:
+            element = self._find(values, lookup.content)
+            if lookup.is_map:
                 return element or ""
             if element is None:
                 return ""
-        assert re.fullmatch(r"accept|drop|(jump|goto) \S+", rule), rule
-        return rule
+        return parsed.action
 
-    def _find(self, values: list[str], content: str) -> str | None:
-        if content.startswith("@"):
-            elements = self.sets[content[1:]].elements
-        else:
-            elements = dict.fromkeys(content.strip("{} ").split(", "), "")
+    def _find(self, values: tuple[str | None, ...], content: str) -> str | None:
+        elements = self.sets[content[1:]].elements if content.startswith("@") else _anonymous_set(content)
         for key, value in elements.items():
-            parts = key.split(" . ")
-            assert len(parts) == len(values), (key, values)
-            if all(_is_in(value, part) for value, part in zip(values, parts, strict=True)):
+            if _is_element(values, key):
                 return value
         return None
+
+
+@dataclass(frozen=True)
+class Lookup:
+    fields: list[str]
+    is_map: bool
+    content: str
+
+
+@dataclass(frozen=True)
+class ModelRule:
+    is_for_replies: bool = False
+    """Whether the rule matches only packets that are not the first one of a connection, or neighbour discovery."""
+    excluded_interface: str = ""
+    lookups: list[Lookup] = field(default_factory=list)
+    action: str = ""
+
+
+@cache
+def _parse(rule: str) -> ModelRule:
+    if rule.startswith(("ct state established,related ", "icmpv6 ")):
+        return ModelRule(is_for_replies=True)
+    excluded_interface, lookups = "", []
+    if condition := re.match(r'iifname != "(\S+)" ', rule):
+        excluded_interface, rule = condition[1], rule[condition.end() :]
+    while condition := _LOOKUP.match(rule):
+        fields, vmap, content = condition.groups()
+        rule = rule[condition.end() :].strip()
+        lookups.append(Lookup(fields.split(" . "), bool(vmap), content))
+    ends_in_map = lookups and lookups[-1].is_map and not rule
+    assert ends_in_map or re.fullmatch(r"accept|drop|(jump|goto) \S+", rule), rule
+    return ModelRule(excluded_interface=excluded_interface, lookups=lookups, action=rule)
+
+
+@cache
+def _anonymous_set(content: str) -> dict[str, str]:
+    return dict.fromkeys(content.strip("{} ").split(", "), "")
+
+
+@cache
+def _is_element(values: tuple[str | None, ...], key: str) -> bool:
+    parts = key.split(" . ")
+    assert len(parts) == len(values), (key, values)
+    return all(_is_in(str(value), part) for value, part in zip(values, parts, strict=True))
 
 
 def _field(name: str, packet: Packet) -> str | None:

@@ -63,23 +63,28 @@ def selector(**labels: str) -> LabelSelector:
 
 # -- random objects --------------------------------------------------------------------------------------------------
 
+# Strategies are made once: each new one that a draw used would be validated again.
 _LABELS = st.dictionaries(st.sampled_from("ab"), st.sampled_from("12"), max_size=2)
+_SELECTOR_KINDS = st.sampled_from(("all", "labels", "expression", "both"))
+_OPERATORS = st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist"))
+_VALUES = st.lists(st.sampled_from("12"), min_size=1, max_size=2, unique=True)
+_LABEL_KEYS = st.sampled_from("ab")
 
 
 @st.composite
 def selectors(draw: st.DrawFn) -> LabelSelector:
-    kind = draw(st.sampled_from(("all", "labels", "expression", "both")))
+    kind = draw(_SELECTOR_KINDS)
     labels = draw(_LABELS) if kind in ("labels", "both") else {}
     expressions = []
     if kind in ("expression", "both"):
-        operator = draw(st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist")))
-        values = (
-            draw(st.lists(st.sampled_from("12"), min_size=1, max_size=2, unique=True)) if operator[-2:] == "In" else []
-        )
-        expressions = [LabelSelectorRequirement(key=draw(st.sampled_from("ab")), operator=operator, values=values)]
+        operator = draw(_OPERATORS)
+        values = draw(_VALUES) if operator[-2:] == "In" else []
+        expressions = [LabelSelectorRequirement(key=draw(_LABEL_KEYS), operator=operator, values=values)]
     return LabelSelector(matchLabels=labels, matchExpressions=expressions)
 
 
+_SELECTORS = selectors()
+_PEER_KINDS = st.sampled_from(("pods", "namespaces", "both", "block"))
 _BLOCKS = st.sampled_from(
     (
         ("0.0.0.0/0", ()),
@@ -97,40 +102,47 @@ _BLOCKS = st.sampled_from(
 
 @st.composite
 def peers(draw: st.DrawFn) -> NetworkPolicyPeer:
-    kind = draw(st.sampled_from(("pods", "namespaces", "both", "block")))
+    kind = draw(_PEER_KINDS)
     if kind == "block":
         cidr, exceptions = draw(_BLOCKS)
         return NetworkPolicyPeer(ipBlock=IPBlock(cidr=cidr, except_=list(exceptions)))
     return NetworkPolicyPeer(
-        podSelector=draw(selectors()) if kind in ("pods", "both") else None,
-        namespaceSelector=draw(selectors()) if kind in ("namespaces", "both") else None,
+        podSelector=draw(_SELECTORS) if kind in ("pods", "both") else None,
+        namespaceSelector=draw(_SELECTORS) if kind in ("namespaces", "both") else None,
     )
+
+
+_PROTOCOLS = st.sampled_from((None, "TCP", "UDP", "SCTP"))
+_PORT_KINDS = st.sampled_from(("all", "number", "range", "name"))
+_PORT_NAMES = st.sampled_from(("web", "dns", "sig", "none"))
+_PORTS = st.sampled_from(PORTS)
 
 
 @st.composite
 def policy_ports(draw: st.DrawFn) -> NetworkPolicyPort:
-    protocol = draw(st.sampled_from((None, "TCP", "UDP", "SCTP")))
-    kind = draw(st.sampled_from(("all", "number", "range", "name")))
+    protocol = draw(_PROTOCOLS)
+    kind = draw(_PORT_KINDS)
     if kind == "all":
         return NetworkPolicyPort(protocol=protocol)
     if kind == "name":
-        return NetworkPolicyPort(protocol=protocol, port=draw(st.sampled_from(("web", "dns", "sig", "none"))))
-    first = draw(st.sampled_from(PORTS))
+        return NetworkPolicyPort(protocol=protocol, port=draw(_PORT_NAMES))
+    first = draw(_PORTS)
     return NetworkPolicyPort(
         protocol=protocol, port=first, endPort=draw(st.integers(first, 95)) if kind == "range" else None
     )
 
 
+_POLICY_TYPES = st.sampled_from(([], ["Ingress"], ["Egress"], ["Ingress", "Egress"]))
+_RULES = st.lists(st.tuples(st.lists(peers(), max_size=3), st.lists(policy_ports(), max_size=3)), max_size=2)
+
+
 @st.composite
 def policies(draw: st.DrawFn) -> NetworkPolicySpec:
-    rules = st.tuples(st.lists(peers(), max_size=3), st.lists(policy_ports(), max_size=3))
     return NetworkPolicySpec(
-        podSelector=draw(selectors()),
-        policyTypes=draw(st.sampled_from(([], ["Ingress"], ["Egress"], ["Ingress", "Egress"]))),
-        ingress=[
-            NetworkPolicyIngressRule(from_=peers, ports=ports) for peers, ports in draw(st.lists(rules, max_size=2))
-        ],
-        egress=[NetworkPolicyEgressRule(to=peers, ports=ports) for peers, ports in draw(st.lists(rules, max_size=2))],
+        podSelector=draw(_SELECTORS),
+        policyTypes=draw(_POLICY_TYPES),
+        ingress=[NetworkPolicyIngressRule(from_=peers, ports=ports) for peers, ports in draw(_RULES)],
+        egress=[NetworkPolicyEgressRule(to=peers, ports=ports) for peers, ports in draw(_RULES)],
     )
 
 
@@ -140,12 +152,15 @@ def namespaces(draw: st.DrawFn) -> Namespace:
 
 
 POD_KEYS = tuple(f"{namespace}/{name}" for namespace in NAMESPACES for name in "abc")
+_NODE_NUMBERS = st.integers(0, 1)
+_NAMED_PORTS = st.lists(st.sampled_from(NAMED), max_size=2, unique_by=lambda port: (port[1], port[2]))
+_HOST_NETWORK = st.integers(0, 19).map(lambda number: number == 0)
 
 
 @st.composite
 def pods(draw: st.DrawFn, keys: Sequence[str] = POD_KEYS) -> Pod:
     """Draw a pod, whose addresses depend on its key and node, so that no two pods have the same."""
-    key, node = draw(st.sampled_from(keys)), draw(st.integers(0, 1))
+    key, node = draw(st.sampled_from(keys)), draw(_NODE_NUMBERS)
     host = POD_KEYS.index(key) + 2
     return pod(
         key,
@@ -153,8 +168,8 @@ def pods(draw: st.DrawFn, keys: Sequence[str] = POD_KEYS) -> Pod:
         *([_ip6(node, host)] if draw(st.booleans()) else []),
         labels=draw(_LABELS),
         node=NODES[node],
-        ports=draw(st.lists(st.sampled_from(NAMED), max_size=2, unique_by=lambda port: (port[1], port[2]))),
-        host_network=draw(st.integers(0, 19)) == 0,
+        ports=draw(_NAMED_PORTS),
+        host_network=draw(_HOST_NETWORK),
         uid=f"{key} {node}",
     )
 

@@ -173,7 +173,7 @@ class PolicyLab:
 
     def reachable(self, probes: Iterable[Probe], expected: Mapping[Probe, bool], version: int = 4) -> dict[Probe, bool]:
         """Return which probes get through. Wait long for probes that are expected to, and briefly for all others."""
-        attempts = {probe: self._attempt(probe, version) for probe in probes}
+        attempts = self._attempts(probes, version)
         awaited = {probe for probe in attempts if expected[probe]}
         try:
             with suppress(TimeoutError):
@@ -203,14 +203,26 @@ class PolicyLab:
         }
         return {(source, destination): is_through for (source, destination, _, _), is_through in through.items()}
 
+    def _attempts(self, probes: Iterable[Probe], version: int) -> dict[Probe, Attempt]:
+        """Start the attempts of each source in its namespace."""
+        by_source: dict[str, list[Probe]] = {}
+        for probe in probes:
+            by_source.setdefault(probe[0], []).append(probe)
+        attempts: dict[Probe, Attempt] = {}
+        for source, of_source in by_source.items():
+            start = partial(self._attempts_from_here, of_source, version)
+            attempts |= in_network(self.network_namespaces[source], start)
+        return attempts
+
+    def _attempts_from_here(self, probes: Iterable[Probe], version: int) -> dict[Probe, Attempt]:
+        return {probe: self._attempt(probe, version) for probe in probes}
+
     def _attempt(self, probe: Probe, version: int) -> Attempt:
         source, destination, protocol, port = probe
         to = (self.addresses[destination][0 if version == 4 else 1], port)
         if protocol == "SCTP":
-            return SctpAttempt(
-                self.network_namespaces[source], self.network_namespaces[destination], self.addresses[source][0], to
-            )
-        return Attempt(self.network_namespaces[source], to, protocol)
+            return SctpAttempt(self.network_namespaces[destination], self.addresses[source][0], to)
+        return Attempt(to, protocol)
 
 
 def labels_of(key: str) -> dict[str, str]:
@@ -218,13 +230,13 @@ def labels_of(key: str) -> dict[str, str]:
 
 
 class Attempt:
-    """A connection that may be established, or a datagram that may be answered."""
+    """A connection that may be established, or a datagram that may be answered, from the namespace of the thread."""
 
-    def __init__(self, namespace: Path, to: tuple[str, int], protocol: str) -> None:
+    def __init__(self, to: tuple[str, int], protocol: str) -> None:
         family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
         self._is_stream = protocol == "TCP"
         kind = socket.SOCK_STREAM if self._is_stream else socket.SOCK_DGRAM
-        self._socket = in_network(namespace, lambda: socket.socket(family, kind | socket.SOCK_NONBLOCK))
+        self._socket = socket.socket(family, kind | socket.SOCK_NONBLOCK)
         self._result: bool | None = None
         self._socket.connect_ex(to)
         if not self._is_stream:
@@ -252,11 +264,11 @@ class Attempt:
 class SctpAttempt(Attempt):
     """An INIT of SCTP from a raw socket, so that the kernel needs no SCTP."""
 
-    def __init__(self, namespace: Path, target: Path, source: str, to: tuple[str, int]) -> None:
+    def __init__(self, target: Path, source: str, to: tuple[str, int]) -> None:
         self._result, self._source = None, source
         self._port = struct.pack("!H", to[1])
         self._receiver = in_network(target, _raw)
-        self._socket = in_network(namespace, _raw)
+        self._socket = _raw()
         init = struct.pack("!BBHIIHHI", 1, 0, 20, 7, 65535, 1, 1, 1)
         self._socket.sendto(struct.pack("!HHII", 9999, to[1], 0, 0) + init, (to[0], 0))
 

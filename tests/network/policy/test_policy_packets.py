@@ -16,7 +16,7 @@ from sampan.api.types.networking_v1 import NetworkPolicyIngressRule, NetworkPoli
 from sampan.machinery.linux.network_namespace import in_network
 from sampan.network.nft import run_nft
 from sampan.network.policy.table import Chain
-from tests.network.pods.lab import NODE_IP, needs_network
+from tests.network.pods.lab import NODE_IP, listening, needs_network
 from tests.network.policy import objects
 from tests.network.policy.policy_lab import PODS, PolicyLab
 
@@ -84,6 +84,27 @@ def test_pod_isolated_for_egress_can_reply_to_its_clients(policy_lab: PolicyLab)
     through = policy_lab.check()
     assert through["y/a", "x/a"]
     assert not through["x/a", "y/a"]
+
+
+def test_established_connection_survives_a_policy_that_denies_it(policy_lab: PolicyLab) -> None:
+    """A policy applies to new connections, also where it isolates both ends in both directions."""
+    policy_lab.reset()
+    client_namespace, server_namespace = (policy_lab.network_namespaces[key] for key in ("y/a", "x/a"))
+    connect = partial(socket.create_connection, (policy_lab.addresses["x/a"][0], 4711))
+    with (
+        listening(server_namespace, 4711) as server,
+        in_network(client_namespace, lambda: connect(20)) as client,
+        server.accept()[0] as peer,
+    ):
+        peer.settimeout(20)
+        for namespace in "xy":
+            policy_lab.policy(f"{namespace}/deny", NetworkPolicySpec(policyTypes=["Ingress", "Egress"]))
+        policy_lab.commit()
+        for sender, receiver in ((client, peer), (peer, client)):
+            sender.sendall(b"still here")
+            assert receiver.recv(20) == b"still here"
+        with pytest.raises(TimeoutError):
+            in_network(client_namespace, lambda: connect(0.3))
 
 
 def test_policies_apply_to_pod_addresses_behind_a_cluster_ip(policy_lab: PolicyLab) -> None:
@@ -162,7 +183,7 @@ def test_policy_rejected_by_nft_allows_no_traffic_and_other_policies_stay(
         policy_lab.policy(f"x/to-{name}", spec)
     compiler = policy_lab.enforcer.compiler
     chain = next(chain for chain, key in compiler.policy_chains().items() if key.name == "to-a")
-    compiler.table.put_chain(chain, Chain(["ip saddr nonsense accept"]))
+    compiler.table.put_chain(chain, Chain(["ip saddr 10.0.0.0/99 accept"]))
     policy_lab.commit()
     assert "network policy x/to-a is not enforced, and allows no traffic" in caplog.text
     expected = {

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import select
 import socket
+import struct
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -308,14 +311,19 @@ def test_internal_traffic_policy_local(lab: Lab) -> None:
 
 
 def test_service_without_endpoints_rejects_connections(lab: Lab) -> None:
+    another_port, unallocated = (IP, 81), ("10.96.0.99", 80)
+    refused = [(IP, 80), (IP6, 80), (EXTERNAL_IP, 80), (NODE_IP, 30080), (NODE_IP6, 30080), another_port]
+
     def test(services: ServiceLab) -> None:
         item = service("web", port(80, node_port=30080), type="NodePort", externalIPs=[EXTERNAL_IP], **DUAL)
         services.put(item)
-        for namespace in (services.pods["a"], lab.node, lab.outside):
-            for target in ((IP, 80), (IP6, 80), (EXTERNAL_IP, 80), (NODE_IP, 30080), (NODE_IP6, 30080)):
-                assert_refused(namespace, target)
-            assert_refused(namespace, (IP, 81))  # another port of the cluster IP
-            assert_dropped(namespace, ("10.96.0.99", 80))  # not allocated
+        # A client on the node notices a rejection only when it sends the packet again, after a second.
+        with ThreadPoolExecutor(1 + len(refused)) as executor:
+            for namespace in (services.pods["a"], lab.node, lab.outside):
+                attempts = [executor.submit(assert_refused, namespace, target) for target in refused]
+                attempts.append(executor.submit(assert_dropped, namespace, unallocated))
+                for attempt in attempts:
+                    attempt.result()
         services.put(item, "b")
         with listening(services.pods["b"], 80) as server:
             assert source_seen(server, services.pods["a"], (IP, 80)) == services.ips["a"][0]
@@ -418,15 +426,49 @@ def test_established_connection_survives_removal_of_its_endpoint(lab: Lab) -> No
     run_lab(lab, test)
 
 
-def test_connections_succeed_after_each_rebuild_of_the_table(lab: Lab) -> None:
-    """A proxy writes the whole table again after a restart."""
+class Connections:
+    """Connects again and again from the namespace of its thread, and stops at the first packet that is lost."""
+
+    def __init__(self, server: socket.socket, to: tuple[str, int]) -> None:
+        self.count, self.is_over = 0, threading.Event()
+        self._server, self._to = server, to
+
+    def connect(self) -> None:
+        try:
+            while not self.is_over.is_set():
+                with socket.create_connection(self._to, 20) as client:
+                    assert retransmissions(client) == 0, "the first packet of a connection was lost"
+                    self._server.accept()[0].close()
+                self.count += 1
+        finally:
+            self.is_over.set()
+
+    def wait_for_more(self) -> None:
+        before = self.count
+        wait_until(lambda: self.is_over.is_set() or self.count > before)
+
+
+def retransmissions(client: socket.socket) -> int:
+    """Return `tcpi_total_retrans`, the number of segments that the kernel has sent again for a connection."""
+    (count,) = struct.unpack_from("I", client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 100)
+    return int(count)
+
+
+def test_connections_succeed_while_the_table_is_rebuilt(lab: Lab) -> None:
+    """A proxy writes the whole table again after a restart. Packets see the rules before the rebuild or after it."""
 
     def test(services: ServiceLab) -> None:
         services.put(service("web", **DUAL), "b")
-        with listening_pods(services, "b") as servers:
-            for _ in range(10):
-                table = services.tables[0]
-                table.rebuild(table._state.compiler, dict(services.tracker.services))
-                assert accepted(servers, services.pods["a"], (IP, 80)) == 0
+        table = services.tables[0]
+        with listening(services.pods["b"], 80) as server, ThreadPoolExecutor(1) as executor:
+            connections = Connections(server, (IP, 80))
+            running = executor.submit(in_network, services.pods["a"], connections.connect)
+            try:
+                for _ in range(100):
+                    connections.wait_for_more()
+                    table.rebuild(table._state.compiler, dict(services.tracker.services))
+            finally:
+                connections.is_over.set()
+            running.result()
 
     run_lab(lab, test)

@@ -57,18 +57,18 @@ def test_counts_match_after_pods_are_added_and_removed(
     for name, namespace_labels in SPACES.items():
         counts.set_namespace(name, namespace_labels)
     tallies = [counts.tally(pod_class) for pod_class in classes]
-    placed: list[tuple[PodInfo, int]] = []
+    added: list[tuple[PodInfo, int]] = []
     for number, (namespace, own, row) in enumerate(steps):
         removes_pod: bool = data.draw(st.booleans())
-        if placed and removes_pod:
-            info, at = placed.pop(data.draw(st.integers(0, len(placed) - 1)))
+        if added and removes_pod:
+            info, at = added.pop(data.draw(st.integers(0, len(added) - 1)))
             counts.remove(info, at)
         info = table.info(pod(f"p{number}", namespace, own))
         counts.add(info, row)
-        placed.append((info, row))
+        added.append((info, row))
     for pod_class, tally in zip(classes, tallies, strict=True):
         expected = [0, 0, 0]
-        for info, row in placed:
+        for info, row in added:
             expected[row] += pod_class.matches(info.group, SPACES)
         assert tally.per_node.tolist() == expected
         assert tally.total == sum(expected)

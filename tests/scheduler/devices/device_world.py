@@ -38,6 +38,7 @@ from sampan.scheduler.devices.device_inventory import NodeViews, ResourceSliceIn
 from sampan.scheduler.devices.device_selectors import DeviceSelectors
 from sampan.scheduler.devices.pod_allocation import allocation_result
 from sampan.scheduler.simulation import Simulation
+from tests.scheduler.random_clusters import profile_with
 
 DRIVER = "gpu.example.com"
 CLASS = DeviceClass(metadata=ObjectMeta(name="gpu"))
@@ -124,7 +125,7 @@ class World:
     version: int = 0
 
     def __post_init__(self) -> None:
-        simulation = self.simulation = Simulation()
+        simulation = self.simulation = Simulation(profile=profile_with())
         informers = simulation.handle.informers
         self.slice_informer, self.claim_informer = informers.of(ResourceSlice), informers.of(ResourceClaim)
         self.allocated_devices = AllocatedDevices(self.claim_informer)

@@ -161,15 +161,15 @@ def test_slow_selectors_do_not_block_the_event_loop(expression: str) -> None:
         assert (result.diagnosis, result.feasible) == (None, 1)
         return probe.result()
 
-    # slow code shows in every run, a busy machine only in some of them
-    assert min(asyncio.run(main()) for _ in range(3)) < LONGEST_S
+    # slow code shows in every run, a busy machine only in some of them: one good run is enough
+    assert any(asyncio.run(main()) < LONGEST_S for _ in range(3))
 
 
 def test_a_device_caches_a_bounded_number_of_expressions() -> None:
     offered = slice_of([device("d0", link=1)])
     candidate = CandidateDevice(next(offers(offered)), offered.spec.devices[0])
     selectors = DeviceSelectors()
-    for least in range(-500, 500):
+    for least in range(-150, 150):
         claim_ = claim(exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].link > {least}')))
         ((request,),) = read_claim_requests([claim_], lambda name: CLASS).claims[0].requests
         assert matching(selectors, request, candidate) is (least < 1)

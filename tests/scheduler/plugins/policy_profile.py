@@ -25,7 +25,7 @@ def profile(plugin: str, **args: Any) -> ProfileConfig:
 
 
 def simulate(situation: Situation, services: list[Service], plugin: str, **args: Any) -> Simulation:
-    simulation = situation.simulation(profile(plugin, **args))
+    simulation = situation.simulation(profile=profile(plugin, **args))
     fill_informers(simulation, *services)
     return simulation
 

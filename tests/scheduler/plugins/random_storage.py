@@ -236,7 +236,7 @@ def storage_clusters(draw: Any) -> tuple[Situation, Storage, Simulation]:
         ),
         namespaces={},
     )
-    simulation = situation.simulation()
+    simulation = situation.simulation("VolumeBinding", "VolumeZone", "NodeVolumeLimits")
     storage.put_into(simulation)
     return situation, storage, simulation
 

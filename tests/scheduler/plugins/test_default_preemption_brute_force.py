@@ -14,7 +14,7 @@ from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from sampan.scheduler.framework.contract import PostFilterResult
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.random_clusters import fill_informers, plugin_of
+from tests.scheduler.random_clusters import fill_informers, plugin_of, profile_with
 
 
 @dataclass
@@ -76,7 +76,7 @@ def full_clusters(draw: Any) -> FullCluster:
 
 def planned(cluster: FullCluster) -> PostFilterResult | None:
     """The result of PostFilter; None if the pod fits without preemption."""
-    simulation = Simulation()
+    simulation = Simulation(profile=profile_with("NodeResourcesFit", "DefaultPreemption"))
     for node, cpu in cluster.capacity.items():
         amounts = {"cpu": str(cpu), "pods": "20"}
         simulation.add_node(Node(metadata=ObjectMeta(name=node), status=NodeStatus(allocatable=amounts)))
@@ -178,6 +178,6 @@ def test_victims_cause_the_least_disruption(cluster: FullCluster) -> None:
 @given(full_clusters())
 def test_preemption_policy_never_is_not_eligible(cluster: FullCluster) -> None:
     cluster.pod.spec.preemptionPolicy = "Never"
-    result = planned(cluster)
-    if result is not None:
-        assert result == PostFilterResult(message="preemption: not eligible due to preemptionPolicy=Never.")
+    fits_anywhere = any(fits(cluster, node, set()) for node in cluster.capacity)
+    refusal = PostFilterResult(message="preemption: not eligible due to preemptionPolicy=Never.")
+    assert planned(cluster) == (None if fits_anywhere else refusal)

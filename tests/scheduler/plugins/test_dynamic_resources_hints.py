@@ -11,7 +11,7 @@ from sampan.machinery.copies import copy_of
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource
 from sampan.scheduler.simulation import Simulation
 from tests.scheduler.devices.device_world import allocated_claim, claim, exactly, result
-from tests.scheduler.random_clusters import fill_informers, plugin_of
+from tests.scheduler.random_clusters import fill_informers, plugin_of, profile_with
 
 CLAIM = EventResource.RESOURCE_CLAIM
 
@@ -24,7 +24,7 @@ def waiting(simulation: Simulation, *claims: str) -> Any:
 
 def requeues(action: ActionType, old: ResourceClaim | None, new: ResourceClaim | None, *claims: str) -> bool:
     """Whether the event requeues a pod with these claims; the claim "own" and the changed claim exist."""
-    simulation = Simulation()
+    simulation = Simulation(profile=profile_with("DynamicResources"))
     fill_informers(simulation, *(stored for stored in (claim(exactly("r"), name="own"), new) if stored is not None))
     hints = dict(plugin_of(simulation, "DynamicResources").events_to_register())
     hint: Any = hints[ClusterEvent(CLAIM, action)]
@@ -80,5 +80,6 @@ def test_deletion_of_a_leftover_claim_requeues_the_pod() -> None:
 @pytest.mark.parametrize("resource", [EventResource.RESOURCE_SLICE, EventResource.DEVICE_CLASS])
 @pytest.mark.parametrize("action", [ActionType.ADD, ActionType.UPDATE])
 def test_slice_and_class_events_requeue_all_pods(resource: EventResource, action: ActionType) -> None:
-    hints = dict(plugin_of(Simulation(), "DynamicResources").events_to_register())
+    simulation = Simulation(profile=profile_with("DynamicResources"))
+    hints = dict(plugin_of(simulation, "DynamicResources").events_to_register())
     assert hints[ClusterEvent(resource, action)] is None

@@ -27,5 +27,5 @@ def test_images_on_a_node_raise_its_score(situation: Situation) -> None:
         )
         least_, most_ = 23 * MIB, 1000 * MIB * len(images)
         expected[node.metadata.name] = 100 * (min(max(total, least_), most_) - least_) // (most_ - least_)
-    actual = scores(situation.simulation(), "ImageLocality", pod, list(expected))
+    actual = scores(situation.simulation("ImageLocality"), "ImageLocality", pod, list(expected))
     assert actual == (expected if any(name in having for name in full) else None)

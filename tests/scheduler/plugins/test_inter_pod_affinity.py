@@ -19,9 +19,18 @@ from sampan.api.types.core_v1 import (
     PodSpec,
 )
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
-from sampan.scheduler.config import ProfileConfig
 from tests.scheduler.plugins.selector_oracle import term_matches
-from tests.scheduler.random_clusters import HOSTNAME, ZONE, Rejections, Situation, few, rejections, scores, situations
+from tests.scheduler.random_clusters import (
+    HOSTNAME,
+    ZONE,
+    Rejections,
+    Situation,
+    few,
+    profile_with,
+    rejections,
+    scores,
+    situations,
+)
 
 AFFINITY = (("node(s) didn't match pod affinity rules",), True)
 ANTI = (("node(s) didn't match pod anti-affinity rules",), False)
@@ -121,7 +130,7 @@ def test_required_terms(situation: Situation) -> None:
     for node in situation.nodes:
         if (rejection := expected_rejection(situation, node)) is not None:
             expected[node.metadata.name] = rejection
-    assert rejections(situation.simulation(), "InterPodAffinity", situation.pod) == expected
+    assert rejections(situation.simulation("InterPodAffinity"), "InterPodAffinity", situation.pod) == expected
 
 
 def raw_score(situation: Situation, node: Node, *, hard: int, ignores: bool) -> int:
@@ -152,7 +161,7 @@ def raw_score(situation: Situation, node: Node, *, hard: int, ignores: bool) -> 
 @pytest.mark.parametrize(("hard", "ignores"), [(1, False), (7, False), (1, True)])
 def test_preferred_terms(hard: int, ignores: bool) -> None:
     args = {"hardPodAffinityWeight": hard, "ignorePreferredTermsOfExistingPods": ignores}
-    profile = ProfileConfig(args={"InterPodAffinity": args})
+    profile = profile_with("InterPodAffinity", **args)
 
     @few
     @given(situations(), st.data())
@@ -165,7 +174,7 @@ def test_preferred_terms(hard: int, ignores: bool) -> None:
         expected = {
             name: int(100 * ((score - least) / (most - least))) if most > least else 0 for name, score in raw.items()
         }
-        actual = scores(situation.simulation(profile), "InterPodAffinity", situation.pod, list(raw))
+        actual = scores(situation.simulation(profile=profile), "InterPodAffinity", situation.pod, list(raw))
         assert (actual or dict.fromkeys(raw, 0)) == expected
 
     check()
@@ -174,12 +183,12 @@ def test_preferred_terms(hard: int, ignores: bool) -> None:
 @many
 @given(st.one_of(dense(), dense(), dense(), dense(), situations()), st.data())
 def test_changed_namespace_labels_are_followed(situation: Situation, data: st.DataObject) -> None:
-    simulation = situation.simulation()
+    simulation = situation.simulation("InterPodAffinity")
     rejections(simulation, "InterPodAffinity", situation.pod)
     namespace: str = data.draw(st.sampled_from("xy"))
     situation.namespaces[namespace] = {"team": data.draw(st.sampled_from(["one", "two"]))}
     simulation.table.counts.set_namespace(namespace, situation.namespaces[namespace])
-    fresh = situation.simulation()
+    fresh = situation.simulation("InterPodAffinity")
     names = [node.metadata.name for node in situation.nodes]
     assert rejections(simulation, "InterPodAffinity", situation.pod) == rejections(
         fresh, "InterPodAffinity", situation.pod

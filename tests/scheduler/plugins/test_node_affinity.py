@@ -13,7 +13,7 @@ from tests.scheduler.random_clusters import Situation, few, rejections, scores, 
 @given(situations(most_pods=0))
 def test_required_node_affinity(situation: Situation) -> None:
     pod = situation.pod
-    actual = rejections(situation.simulation(), "NodeAffinity", pod)
+    actual = rejections(situation.simulation("NodeAffinity"), "NodeAffinity", pod)
     rejected = {node.metadata.name for node in situation.nodes if not matches_required_affinity(node, pod)}
     assert actual.keys() == rejected
     allowed = (("node(s) didn't match Pod's node affinity/selector",), ("pod affinity terms conflict",))
@@ -31,15 +31,17 @@ def test_preferred_node_affinity(situation: Situation, data: st.DataObject) -> N
     }
     most = max(raw.values())
     expected = {name: 100 * weight // most if most else 0 for name, weight in raw.items()}
-    actual = scores(situation.simulation(), "NodeAffinity", pod, list(raw))
+    actual = scores(situation.simulation("NodeAffinity"), "NodeAffinity", pod, list(raw))
     assert actual == (expected if preferred else None)
 
 
 @few
 @given(situations(most_pods=2), st.data())
 def test_a_changed_node_is_filtered_again(situation: Situation, data: st.DataObject) -> None:
-    simulation = situation.simulation()
-    before = {name: rejections(simulation, name, situation.pod) for name in ("TaintToleration", "NodeAffinity")}
+    plugins = "TaintToleration", "NodeAffinity"
+    simulation = situation.simulation(*plugins)
+    for name in plugins:
+        rejections(simulation, name, situation.pod)  # fills the caches
     changed = data.draw(st.sampled_from(situation.nodes))
     other = msgspec.structs.replace(
         changed,
@@ -48,6 +50,6 @@ def test_a_changed_node_is_filtered_again(situation: Situation, data: st.DataObj
     )
     simulation.add_node(other)
     situation.nodes = [other if node is changed else node for node in situation.nodes]
-    fresh = situation.simulation()
-    for name in before:
+    fresh = situation.simulation(*plugins)
+    for name in plugins:
         assert rejections(simulation, name, situation.pod) == rejections(fresh, name, situation.pod)

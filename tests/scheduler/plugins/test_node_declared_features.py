@@ -29,4 +29,4 @@ def test_nodes_must_declare_the_features_that_a_pod_needs(
         for node in situation.nodes
         if needed - set(node.status.declaredFeatures)
     }
-    assert rejections(situation.simulation(), "NodeDeclaredFeatures", pod) == expected
+    assert rejections(situation.simulation("NodeDeclaredFeatures"), "NodeDeclaredFeatures", pod) == expected

@@ -15,4 +15,4 @@ def test_only_the_named_node_passes(situation: Situation, name: str) -> None:
         for node in situation.nodes
         if name and node.metadata.name != name
     }
-    assert rejections(situation.simulation(), "NodeName", situation.pod) == expected
+    assert rejections(situation.simulation("NodeName"), "NodeName", situation.pod) == expected

@@ -32,4 +32,4 @@ def test_host_ports_in_use_reject_a_node(situation: Situation) -> None:
             for used in host_ports(pod)
         )
     }
-    assert rejections(situation.simulation(), "NodePorts", situation.pod) == expected
+    assert rejections(situation.simulation("NodePorts"), "NodePorts", situation.pod) == expected

@@ -5,15 +5,14 @@ import math
 import pytest
 from hypothesis import given
 
-from sampan.scheduler.config import ProfileConfig
 from tests.scheduler.plugins.resource_oracle import amount, requested_amount, used
-from tests.scheduler.random_clusters import GPU, Situation, few, scores, situations
+from tests.scheduler.random_clusters import GPU, Situation, few, profile_with, scores, situations
 
 
 @pytest.mark.parametrize("names", [["cpu", "memory"], ["cpu", "memory", GPU]])
 def test_balanced_usage_raises_the_score(names: list[str]) -> None:
     resources = [{"name": name, "weight": 1} for name in names]
-    profile = ProfileConfig(args={"NodeResourcesBalancedAllocation": {"resources": resources}})
+    profile = profile_with("NodeResourcesBalancedAllocation", resources=resources)
 
     def evenness(fractions: list[float]) -> int:
         if len(fractions) == 2:
@@ -36,7 +35,7 @@ def test_balanced_usage_raises_the_score(names: list[str]) -> None:
                     after.append(min(1.0, (in_use + own) / there))
                     before.append(min(1.0, in_use / there))
             expected[node.metadata.name] = 50 + (50 + evenness(after) - evenness(before)) // 2
-        actual = scores(situation.simulation(profile), "NodeResourcesBalancedAllocation", pod, list(expected))
+        actual = scores(situation.simulation(profile=profile), "NodeResourcesBalancedAllocation", pod, list(expected))
         if not any(requested_amount(pod, name) for name in names):
             assert actual is None
         else:

@@ -8,11 +8,19 @@ from hypothesis import given
 
 from sampan.api.semantics.pod_resources import effective_requests
 from sampan.api.types.core_v1 import Node
-from sampan.scheduler.config import ProfileConfig
 from sampan.scheduler.config.plugin_args import ArgumentError
 from sampan.scheduler.simulation import Simulation
 from tests.scheduler.plugins.resource_oracle import amount, requested_amount, used
-from tests.scheduler.random_clusters import GPU, Situation, few, rejections, scores, situations
+from tests.scheduler.random_clusters import (
+    GPU,
+    Rejections,
+    Situation,
+    few,
+    profile_with,
+    rejections,
+    scores,
+    situations,
+)
 
 SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 50, "score": 10}, {"utilization": 100, "score": 3}]
 RESOURCES = [{"name": "cpu", "weight": 2}, {"name": "memory", "weight": 1}, {"name": GPU, "weight": 3}]
@@ -21,8 +29,14 @@ RESOURCES = [{"name": "cpu", "weight": 2}, {"name": "memory", "weight": 1}, {"na
 @few
 @given(situations())
 def test_nodes_without_enough_resources_are_rejected(situation: Situation) -> None:
+    actual = rejections(situation.simulation("NodeResourcesFit"), "NodeResourcesFit", situation.pod)
+    assert actual == expected_rejections(situation)
+
+
+def expected_rejections(situation: Situation, ignored: str = "") -> Rejections:
+    """The expected rejections if the ignored resource is not checked."""
     pod, expected = situation.pod, {}
-    names = effective_requests(pod.spec)
+    names = [name for name in effective_requests(pod.spec) if name != ignored]
     for node in situation.nodes:
         there = {name: amount(name, text) for name, text in node.status.allocatable.items()}
         reasons = ["Too many pods"] if len(situation.on(node)) + 1 > there["pods"] else []
@@ -34,7 +48,7 @@ def test_nodes_without_enough_resources_are_rejected(situation: Situation) -> No
                 is_final = is_final or need > there.get(name, 0)
         if reasons:
             expected[node.metadata.name] = (tuple(reasons), is_final)
-    assert rejections(situation.simulation(), "NodeResourcesFit", pod) == expected
+    return expected
 
 
 ASSUMED = {"cpu": "100m", "memory": "200Mi"}
@@ -75,7 +89,7 @@ def test_scoring_strategies(kind: str, scorer: Any) -> None:
     strategy: dict[str, Any] = {"type": kind, "resources": RESOURCES}
     if kind == "RequestedToCapacityRatio":
         strategy["requestedToCapacityRatio"] = {"shape": SHAPE}
-    profile = ProfileConfig(args={"NodeResourcesFit": {"scoringStrategy": strategy}})
+    profile = profile_with("NodeResourcesFit", scoringStrategy=strategy)
 
     @few
     @given(situations())
@@ -87,7 +101,9 @@ def test_scoring_strategies(kind: str, scorer: Any) -> None:
                 expected[node.metadata.name] = math.floor(total / weights + 0.5) if weights else 0
             else:
                 expected[node.metadata.name] = total // weights if weights else 0
-        assert scores(situation.simulation(profile), "NodeResourcesFit", situation.pod, list(expected)) == expected
+        assert (
+            scores(situation.simulation(profile=profile), "NodeResourcesFit", situation.pod, list(expected)) == expected
+        )
 
     check()
 
@@ -105,17 +121,17 @@ def test_scoring_strategies(kind: str, scorer: Any) -> None:
 )
 def test_invalid_arguments_are_rejected(args: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match="NodeResourcesFit") as caught:
-        Simulation(profile=ProfileConfig(args={"NodeResourcesFit": args}))
+        Simulation(profile=profile_with("NodeResourcesFit", **args))
     assert message in str(caught.value)
 
 
 def test_ignored_resource_groups_are_not_checked() -> None:
-    profile = ProfileConfig(args={"NodeResourcesFit": {"ignoredResourceGroups": ["example.com"]}})
+    profile = profile_with("NodeResourcesFit", ignoredResourceGroups=["example.com"])
 
     @few
     @given(situations())
     def check(situation: Situation) -> None:
-        actual = rejections(situation.simulation(profile), "NodeResourcesFit", situation.pod)
-        assert all(f"Insufficient {GPU}" not in reasons for reasons, _ in actual.values())
+        actual = rejections(situation.simulation(profile=profile), "NodeResourcesFit", situation.pod)
+        assert actual == expected_rejections(situation, ignored=GPU)
 
     check()

@@ -18,4 +18,4 @@ def test_cordoned_nodes_need_a_toleration(situation: Situation) -> None:
         for node in situation.nodes
         if node.spec.unschedulable and not tolerated(CORDON, pod.spec.tolerations)
     }
-    assert rejections(situation.simulation(), "NodeUnschedulable", pod) == expected
+    assert rejections(situation.simulation("NodeUnschedulable"), "NodeUnschedulable", pod) == expected

@@ -4,14 +4,37 @@ import math
 from typing import Any
 
 import hypothesis
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.api.types.core_v1 import Container, Node, NodeSpec, Pod, PodSpec, Taint, TopologySpreadConstraint
+from sampan.api.types.core_v1 import (
+    Container,
+    Node,
+    NodeSpec,
+    Pod,
+    PodSpec,
+    Service,
+    ServiceSpec,
+    Taint,
+    TopologySpreadConstraint,
+)
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.scheduler.config import ProfileConfig
 from tests.scheduler.plugins.selector_oracle import has_untolerated_taints, is_empty, matches_required_affinity, selects
-from tests.scheduler.random_clusters import HOSTNAME, ZONE, Rejections, Situation, few, rejections, scores, situations
+from tests.scheduler.random_clusters import (
+    HOSTNAME,
+    ZONE,
+    Rejections,
+    Situation,
+    few,
+    fill_informers,
+    profile_with,
+    rejections,
+    scores,
+    situations,
+    some_nodes,
+)
 
 REASON = "node(s) didn't match pod topology spread constraints"
 
@@ -129,6 +152,11 @@ def test_hard_constraints(situation: Situation) -> None:
         for constraint in pod.spec.topologySpreadConstraints
         if constraint.whenUnsatisfiable == "DoNotSchedule"
     ]
+    actual = rejections(situation.simulation("PodTopologySpread"), "PodTopologySpread", pod)
+    assert actual == expected_rejections(situation, hard)
+
+
+def expected_rejections(situation: Situation, hard: list[TopologySpreadConstraint]) -> Rejections:
     expected: Rejections = {}
     for node in situation.nodes:
         for constraint in hard:
@@ -138,10 +166,11 @@ def test_hard_constraints(situation: Situation) -> None:
                 break
             by_domain = domains(situation, constraint, hard)
             least = min(by_domain.values(), default=2**31 - 1) if len(by_domain) >= (constraint.minDomains or 1) else 0
-            if by_domain.get(value, 0) + chosen(constraint, pod, pod) - least > constraint.maxSkew:
+            itself = chosen(constraint, situation.pod, situation.pod)
+            if by_domain.get(value, 0) + itself - least > constraint.maxSkew:
                 expected[node.metadata.name] = ((REASON,), False)
                 break
-    assert rejections(situation.simulation(), "PodTopologySpread", pod) == expected
+    return expected
 
 
 @many
@@ -154,7 +183,8 @@ def test_soft_constraints(situation: Situation, data: st.DataObject) -> None:
         if constraint.whenUnsatisfiable == "ScheduleAnyway"
     ]
     among = data.draw(st.lists(st.sampled_from(situation.nodes), min_size=1, unique_by=lambda node: node.metadata.name))
-    actual = scores(situation.simulation(), "PodTopologySpread", pod, [node.metadata.name for node in among])
+    names = [node.metadata.name for node in among]
+    actual = scores(situation.simulation("PodTopologySpread"), "PodTopologySpread", pod, names)
     assert actual == (normalized(raw_scores(situation, soft, among)) if soft else None)
 
 
@@ -184,15 +214,69 @@ def normalized(raw: dict[str, int | None]) -> dict[str, int]:
     }
 
 
-def test_default_constraints_ignore_pods_without_service_or_controller() -> None:
+def default_constraints(*constraints: TopologySpreadConstraint) -> ProfileConfig:
+    return profile_with("PodTopologySpread", defaultingType="List", defaultConstraints=msgspec.to_builtins(constraints))
+
+
+def constraint(key: str, action: str) -> TopologySpreadConstraint:
+    return TopologySpreadConstraint(maxSkew=1, topologyKey=key, whenUnsatisfiable=action)
+
+
+def service(selector: dict[str, str]) -> Service:
+    return Service(metadata=ObjectMeta(name="s", namespace="x"), spec=ServiceSpec(selector=selector))
+
+
+@few
+@given(dense(), st.sampled_from([ZONE, HOSTNAME]), st.data())
+def test_default_constraints_use_the_selector_of_the_service(
+    situation: Situation, key: str, data: st.DataObject
+) -> None:
+    pod = situation.pod
+    pod.spec.topologySpreadConstraints = []
+    hard, soft = constraint(key, "DoNotSchedule"), constraint(key, "ScheduleAnyway")
+    simulation = situation.simulation(profile=default_constraints(hard, soft))
+    fill_informers(simulation, service({"app": "a"}))
+    rejected = rejections(simulation, "PodTopologySpread", pod)
+    among = some_nodes(situation, data)
+    scores_ = scores(simulation, "PodTopologySpread", pod, [node.metadata.name for node in among])
+    if pod.metadata.labels["app"] != "a":
+        assert (rejected, scores_) == ({}, None), "the service does not select the pod"
+        return
+    hard.labelSelector = soft.labelSelector = LabelSelector(matchLabels={"app": "a"})
+    assert rejected == expected_rejections(situation, [hard])
+    assert scores_ == normalized(raw_scores(situation, [soft], among))
+
+
+@few
+@given(situations(), st.data())
+def test_default_constraints_ignore_pods_without_service_or_controller(
+    situation: Situation, data: st.DataObject
+) -> None:
     """Default constraints need a selector, which a pod without service and controller does not have."""
-    constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
-    args = {"PodTopologySpread": {"defaultingType": "List", "defaultConstraints": [constraint]}}
+    pod = situation.pod
+    pod.spec.topologySpreadConstraints = []
+    constraints = constraint(ZONE, "DoNotSchedule"), constraint(ZONE, "ScheduleAnyway")
+    simulation = situation.simulation(profile=default_constraints(*constraints))
+    names = [node.metadata.name for node in some_nodes(situation, data)]
+    assert rejections(simulation, "PodTopologySpread", pod) == {}
+    assert scores(simulation, "PodTopologySpread", pod, names) is None
 
-    @few
-    @given(situations())
-    def check(situation: Situation) -> None:
-        situation.pod.spec.topologySpreadConstraints = []
-        assert rejections(situation.simulation(ProfileConfig(args=args)), "PodTopologySpread", situation.pod) == {}
 
-    check()
+def test_system_default_constraints_spread_over_nodes_and_zones() -> None:
+    """The node without a zone is scored too: the system default constraints exclude no node."""
+    zones = {"n0": {ZONE: "a"}, "n1": {ZONE: "a"}, "n2": {ZONE: "b"}, "n3": {}}
+    nodes = [Node(metadata=ObjectMeta(name=name, labels={HOSTNAME: name} | zone)) for name, zone in zones.items()]
+
+    def pod(name: str, node: str = "") -> Pod:
+        meta = ObjectMeta(name=name, namespace="x", uid=name, labels={"app": "a"})
+        return Pod(metadata=meta, spec=PodSpec(nodeName=node, containers=[Container(name="c")]))
+
+    homes = [*["n0"] * 5, "n1", "n2"]
+    situation = Situation(nodes, [pod(f"p{at}", node) for at, node in enumerate(homes)], pod("new"), {"x": {}})
+    simulation = situation.simulation("PodTopologySpread")
+    fill_informers(simulation, service({"app": "a"}))
+    assert rejections(simulation, "PodTopologySpread", situation.pod) == {}
+    by_node = scores(simulation, "PodTopologySpread", situation.pod, list(zones))
+    assert by_node is not None
+    assert sorted(by_node, key=lambda node: -by_node[node]) == ["n3", "n2", "n1", "n0"]
+    assert len(set(by_node.values())) == len(zones)

@@ -16,7 +16,7 @@ def test_untolerated_taints_reject_a_node(situation: Situation) -> None:
         for node in situation.nodes
         if has_untolerated_taints(node, situation.pod)
     }
-    assert rejections(situation.simulation(), "TaintToleration", situation.pod) == expected
+    assert rejections(situation.simulation("TaintToleration"), "TaintToleration", situation.pod) == expected
 
 
 @few
@@ -34,4 +34,4 @@ def test_untolerated_prefer_no_schedule_taints_lower_the_score(situation: Situat
     raw = {node.metadata.name: count_untolerated_preferences(node) for node in among}
     most = max(raw.values())
     expected = {name: 100 - 100 * count // most if most else 100 for name, count in raw.items()}
-    assert scores(situation.simulation(), "TaintToleration", situation.pod, list(expected)) == expected
+    assert scores(situation.simulation("TaintToleration"), "TaintToleration", situation.pod, list(expected)) == expected

@@ -34,7 +34,7 @@ from tests.scheduler.plugins.random_storage import (
     many,
     storage_clusters,
 )
-from tests.scheduler.random_clusters import Rejections, Situation, fill_informers, rejections
+from tests.scheduler.random_clusters import Rejections, Situation, fill_informers, profile_with, rejections
 
 
 def amount(text: str | None) -> int:
@@ -183,7 +183,7 @@ def test_nodes_without_a_suitable_volume_are_rejected(drawn: tuple[Situation, St
     ],
 )
 def test_the_claim_of_an_ephemeral_volume_must_belong_to_the_pod(claim: str | None, reasons: str) -> None:
-    simulation = Simulation()
+    simulation = Simulation(profile=profile_with("VolumeBinding"))
     if claim is not None:
         owner = OwnerReference(apiVersion="v1", kind="Pod", name="p", uid=claim, controller=True)
         meta = ObjectMeta(name="p-data", namespace="x", ownerReferences=[owner])
@@ -196,7 +196,7 @@ def test_the_claim_of_an_ephemeral_volume_must_belong_to_the_pod(claim: str | No
 
 
 def test_a_missing_claim_rejects_the_pod() -> None:
-    simulation = Simulation()
+    simulation = Simulation(profile=profile_with("VolumeBinding"))
     spec = PodSpec(containers=[Container(name="c")], volumes=claim_volumes("gone"))
     diagnosis = simulation.select_node(Pod(metadata=ObjectMeta(name="p", namespace="x"), spec=spec)).diagnosis
     assert diagnosis is not None
@@ -204,7 +204,7 @@ def test_a_missing_claim_rejects_the_pod() -> None:
 
 
 def test_two_claims_do_not_share_a_volume() -> None:
-    simulation = Simulation()
+    simulation = Simulation(profile=profile_with("VolumeBinding"))
     simulation.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "9"})))
     fill_informers(
         simulation,

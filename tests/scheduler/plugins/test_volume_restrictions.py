@@ -60,7 +60,7 @@ def test_disks_and_claims_in_use_reject_a_node(
     situation, storage, _ = drawn
     for pod in (situation.pod, *situation.pods):
         pod.spec.volumes = [*pod.spec.volumes, *data.draw(st.lists(disks, max_size=1))]
-    simulation = situation.simulation()
+    simulation = situation.simulation("VolumeRestrictions")
     storage.put_into(simulation)
 
     def exclusive_claims(pod: Pod) -> set[str]:

@@ -176,8 +176,7 @@ class _Stream:
         finally:
             self._connection.on_lost = self._connection.on_drained = None
             self._stop_counting()
-            # Break a reference cycle, which would keep the connection and its buffers until the next full garbage
-            # the previous write is still buffered as well, or this one would not block
+            # Break a reference cycle, which would keep the connection and its buffers until the next full collection.
             del self._wake, self._transport, self._connection
 
     def send(self) -> None:

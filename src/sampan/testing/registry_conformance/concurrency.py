@@ -4,7 +4,7 @@ import asyncio
 
 from sampan.testing.registry_conformance.subject import Api, Check, merged
 
-WRITERS = 50
+WRITERS = 20
 
 
 async def no_concurrent_update_is_lost(api: Api) -> None:

@@ -56,11 +56,26 @@ def test_neither_the_network_nor_the_broadcast_address_is_usable() -> None:
     assert last == int(ipaddress.ip_address("fd00::3"))
 
 
+class LowestNumbers(Random):
+    def randint(self, a: int, b: int) -> int:
+        return a
+
+
 @given(seed=st.integers())
 def test_lower_band_of_addresses_is_searched_last(seed: int) -> None:
-    network = ipaddress.ip_network("10.96.0.0/16")
+    network = ipaddress.ip_network("10.96.0.0/23")
     start = int(network.network_address)
-    assert all(number - start > 256 for number in list(node_ports.of_network(network, Random(seed)))[: 65534 - 256])
+    offsets = [number - start for number in node_ports.of_network(network, Random(seed))]
+    assert set(offsets[-32:]) == set(range(1, 33))
+    assert set(offsets[:-32]) == set(range(33, 511))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("10.0.0.0/28", 0), ("10.0.0.0/27", 16), ("10.0.0.0/20", 256), ("10.0.0.0/8", 256)]
+)
+def test_lower_band_has_a_sixteenth_of_the_addresses_within_limits(text: str, size: int) -> None:
+    network = ipaddress.ip_network(text)
+    assert next(node_ports.of_network(network, LowestNumbers())) == int(network.network_address) + 1 + size
 
 
 @given(seed=st.integers())

@@ -12,6 +12,10 @@ from sampan.storage.memory import MemoryBackend
 from tests.apiserver.registry.shared_store_servers import ADMIN, NAMESPACE, ApiServer, one_server
 
 SERVICE = {"metadata": {"name": "a"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
+FIXED_SERVICE = {
+    "metadata": {"name": "a"},
+    "spec": {"type": "NodePort", "clusterIP": "10.96.0.9", "ports": [{"port": 80, "nodePort": 31000}]},
+}
 IP_ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
 
 
@@ -79,15 +83,36 @@ def test_missing_allocations_of_services_are_restored(caplog: pytest.LogCaptureF
     assert "was not allocated" in caplog.text
 
 
-async def test_repeated_create_and_delete_of_service_leaves_no_allocations() -> None:
+async def test_repairs_keep_allocations_of_a_service_that_is_created_and_deleted_repeatedly() -> None:
     async with one_server() as server:
         repair = make_repair(server)
-        for _ in range(4):
-            await server.make(f"{NAMESPACE}/services", SERVICE)
-            await repair.repair()
+        for _ in range(2):
+            await server.make(f"{NAMESPACE}/services", FIXED_SERVICE)
+            for _ in range(4):
+                await repair.repair()
+                assert await allocated(server) == ({"10.96.0.9"}, {31000})
             await server.send("DELETE", f"{NAMESPACE}/services/a")
+            assert await allocated(server) == (set(), set())
             await repair.repair()
-        assert await allocated(server) == (set(), set())
+            assert await allocated(server) == (set(), set())
+
+
+async def test_unused_rounds_of_a_port_are_counted_from_zero_after_a_service_has_used_it() -> None:
+    async with one_server() as server:
+        repair = make_repair(server)
+        await server.registry.node_ports.change(lambda bitmap: bitmap.take(31000))
+        for _ in range(2):
+            await repair.repair()
+        await server.registry.node_ports.release({31000})
+        await server.make(f"{NAMESPACE}/services", FIXED_SERVICE)
+        await repair.repair()
+        await server.send("DELETE", f"{NAMESPACE}/services/a")
+        await server.registry.node_ports.change(lambda bitmap: bitmap.take(31000))
+        rounds = []
+        for _ in range(3):
+            await repair.repair()
+            rounds.append((await allocated(server))[1])
+        assert rounds == [{31000}, {31000}, set()]
 
 
 async def test_repair_runs_periodically() -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from sampan.api.codec import json
-from sampan.api.limits import CUSTOM_ALTERNATIVES, CUSTOM_SCHEMA_DEPTH
+from sampan.api.limits import CEL_SOURCE_CHARACTERS, CUSTOM_ALTERNATIVES, CUSTOM_SCHEMA_DEPTH
 from sampan.api.types.apiextensions_v1 import CustomResourceValidation
 from sampan.apiserver.registry.crd.schemas import validate_schema
 from sampan.apiserver.registry.custom.schema_validator import SchemaValidator
@@ -125,9 +125,12 @@ def test_rules_on_values_without_bounds_are_refused(case: str) -> None:
     assert any("exceeds budget by factor" in text for text in _errors(COSTLY[case]))
 
 
-def test_long_rule_is_validated_quickly() -> None:
-    rule = "self == 'a'" + " || self == 'b'" * 20_000
-    _errors({"type": "string", "maxLength": 5, RULES: [{"rule": rule}]})
+def test_rule_of_the_largest_size_is_validated_quickly() -> None:
+    alternatives = (CEL_SOURCE_CHARACTERS - len("self == 'a'")) // len(" || self == 'b'")
+    rule = "self == 'a'" + " || self == 'b'" * alternatives
+    assert _errors({"type": "string", "maxLength": 5, RULES: [{"rule": rule}]}) == []
+    (text,) = _errors({"type": "string", "maxLength": 5, RULES: [{"rule": f"{rule} || self == 'c'"}]})
+    assert "expression code point size exceeds limit" in text
 
 
 def test_total_cost_of_many_rules_is_limited() -> None:

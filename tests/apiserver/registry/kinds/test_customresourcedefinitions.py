@@ -6,7 +6,7 @@ import pytest
 
 from tests.apiserver.cluster import Cluster, in_cluster
 from tests.apiserver.every_kind import GOOD
-from tests.apiserver.validation_errors import errors_of_change, errors_of_new
+from tests.apiserver.validation_errors import errors_of_change, errors_of_new, messages_of
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -112,17 +112,31 @@ def test_new_storage_version_is_added_to_stored_versions() -> None:
     in_cluster(work)
 
 
-def test_scope_is_immutable_once_established() -> None:
+def test_scope_and_kind_are_immutable_once_established() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(DEFINITIONS, VALID_CRD)
-        path, change = f"{DEFINITIONS}/things.example.com", {"spec": {"scope": "Cluster"}}
+        path = f"{DEFINITIONS}/things.example.com"
+        change = {"spec": {"scope": "Cluster", "names": {"kind": "Item", "listKind": "ItemList"}}}
         assert (await cluster.patch(path, change)).code == 200
         condition = {"type": "Established", "status": "True", "lastTransitionTime": None}
         assert (await cluster.patch(f"{path}/status", {"status": {"conditions": [condition]}})).code == 200
-        rejected = await cluster.patch(path, {"spec": {"scope": "Namespaced"}})
-        assert rejected.json["message"].endswith('spec.scope: Invalid value: "Namespaced": field is immutable')
+        change = {"spec": {"scope": "Namespaced", "names": {"kind": "Thing", "listKind": "ThingList"}}}
+        assert messages_of(await cluster.patch(path, change)) == [
+            'spec.scope: Invalid value: "Namespaced": field is immutable',
+            'spec.names.kind: Invalid value: "Thing": field is immutable',
+        ]
+        other_names = {"singular": "entry", "shortNames": ["e"], "listKind": "EntryList"}
+        assert (await cluster.patch(path, {"spec": {"names": other_names}})).code == 200
 
     in_cluster(work)
+
+
+def test_group_and_plural_are_immutable_before_a_definition_is_established() -> None:
+    change = {"spec": {"group": "example.org", "names": {"plural": "items"}}}
+    assert errors_of_change(DEFINITIONS, VALID_CRD, change) == [
+        'spec.group: Invalid value: "example.org": field is immutable',
+        'spec.names.plural: Invalid value: "items": field is immutable',
+    ]
 
 
 def test_unknown_formats_get_a_warning() -> None:

@@ -398,7 +398,17 @@ def test_table_cells(spec: dict[str, Any], status: dict[str, Any], cells: list[s
     assert RULES.cells(job, NOW + 120) == ["a", *cells, "2m", "c", "nginx:1", selector]
 
 
-def test_table_shows_terminating_job() -> None:
-    job = stored_job()
+@pytest.mark.parametrize(
+    ("status", "cell"),
+    [
+        ({}, "Terminating"),
+        (SUSPENDED, "Terminating"),
+        (status_with("FailureTarget"), "Terminating"),
+        (COMPLETE, "Complete"),
+        (FAILED, "Failed"),
+    ],
+)
+def test_table_shows_deleted_job_as_terminating_unless_it_is_finished(status: dict[str, Any], cell: str) -> None:
+    job = stored_job({}, status)
     job.metadata.deletionTimestamp = START
-    assert RULES.cells(job)[1] == "Terminating"
+    assert RULES.cells(job)[1] == cell

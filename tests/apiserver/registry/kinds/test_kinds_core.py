@@ -14,7 +14,6 @@ NEW_EVENTS = "/apis/events.k8s.io/v1/namespaces/ns/events"
 REVISIONS = "/apis/apps/v1/namespaces/ns/controllerrevisions"
 CIDRS = "/apis/networking.k8s.io/v1/servicecidrs"
 ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
-CONTROLLERS = f"{NAMESPACE}/replicationcontrollers"
 
 
 def named(**content: Any) -> dict[str, Any]:
@@ -232,23 +231,6 @@ def test_errors_of_events_v1_name_the_core_resource() -> None:
     async def work(server: ApiServer) -> None:
         _, status = await server.send("GET", f"{NEW_EVENTS}/none")
         assert status["message"] == 'events "none" not found'
-
-    with_server(work)
-
-
-def test_scale_of_replication_controller_reads_and_writes_replicas() -> None:
-    async def work(server: ApiServer) -> None:
-        pod = {"containers": [{"name": "c", "image": "i"}]}
-        template = {"metadata": {"labels": {"b": "2", "a": "1"}}, "spec": pod}
-        await server.make(CONTROLLERS, named(spec={"template": template}))
-        _, scale = await server.send("GET", f"{CONTROLLERS}/a/scale")
-        assert (scale["spec"], scale["status"]) == ({"replicas": 1}, {"replicas": 0, "selector": "a=1,b=2"})
-        code, scale = await server.send("PUT", f"{CONTROLLERS}/a/scale", {**scale, "spec": {"replicas": 3}})
-        assert (code, scale["spec"]) == (200, {"replicas": 3})
-        _, controller = await server.send("GET", f"{CONTROLLERS}/a")
-        assert (controller["spec"]["replicas"], controller["metadata"]["generation"]) == (3, 2)
-        faults = await server.refused("PATCH", f"{CONTROLLERS}/a/scale", {"spec": {"replicas": -1}})
-        assert faults == ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]
 
     with_server(work)
 

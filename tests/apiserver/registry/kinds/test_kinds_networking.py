@@ -4,12 +4,16 @@ from typing import Any
 
 import pytest
 
+from sampan.api.types.networking_v1 import NetworkPolicy
+from sampan.apiserver.registry.kinds import networkpolicies
 from tests.apiserver.cluster import Cluster, in_cluster
-from tests.apiserver.validation_errors import errors_of_change, errors_of_new, named
+from tests.apiserver.registry.kind_rules import Rules
+from tests.apiserver.validation_errors import errors_of_new, named
 
 NETWORKING = "/apis/networking.k8s.io/v1"
 INGRESSES, POLICIES = f"{NETWORKING}/namespaces/ns/ingresses", f"{NETWORKING}/namespaces/ns/networkpolicies"
 CLASSES = f"{NETWORKING}/ingressclasses"
+POLICY_RULES = Rules(networkpolicies.BEHAVIOUR, NetworkPolicy, {})
 BACKEND = {"service": {"name": "s", "port": {"number": 80}}}
 SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
@@ -112,9 +116,24 @@ def test_generation_counts_spec_changes_but_not_status_changes() -> None:
     in_cluster(work)
 
 
-def test_changed_cidrs_of_network_policy_are_validated() -> None:
-    change = {"spec": {"egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["nope"]}}]}]}}
-    assert len(errors_of_change(POLICIES, policy({"cidr": "10.0.0.0/8"}), change)) == 1
+@pytest.mark.parametrize(
+    ("block", "invalid_fields"),
+    [
+        ({"cidr": "10.0.0.1/8", "except": ["10.1.0.1/16"]}, []),
+        ({"cidr": "10.0.0.1/8"}, []),
+        ({"cidr": "10.0.0.2/8", "except": ["10.1.0.1/16"]}, ["cidr"]),
+        ({"cidr": "10.0.0.1/8", "except": ["10.1.0.1/16", "10.2.0.1/16"]}, ["except[1]"]),
+        ({"cidr": "10.0.0.1/8", "except": ["nope"]}, ["except[0]"]),
+    ],
+    ids=str,
+)
+def test_changed_cidrs_of_network_policy_are_validated_and_unchanged_invalid_ones_are_kept(
+    block: dict[str, Any], invalid_fields: list[str]
+) -> None:
+    stored = POLICY_RULES.new(policy({"cidr": "10.0.0.1/8", "except": ["10.1.0.1/16"]})["spec"])
+    faults = POLICY_RULES.changed(stored, policy(block)["spec"])[1]
+    expected = [f"spec.egress[0].to[0].ipBlock.{field}" for field in invalid_fields]
+    assert [fault.partition(": ")[0] for fault in faults] == expected
 
 
 @pytest.mark.parametrize(

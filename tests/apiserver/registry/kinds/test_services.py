@@ -112,7 +112,12 @@ def test_added_service_cidr_is_used_only_while_ready() -> None:
         assert created["spec"]["clusterIP"] == "10.9.0.7"
         condition = {**ready, "status": "False", "lastTransitionTime": "2024-01-01T00:00:00Z"}
         await server.change(f"{path}/more/status", {"status": {"conditions": [condition]}})
-        assert await server.refused("POST", SERVICES, service("b", clusterIP="10.9.0.8"))
+        why = "failed to allocate IP 10.9.0.8: the provided network does not match the current range"
+        assert await server.refused("POST", SERVICES, service("b", clusterIP="10.9.0.8")) == [
+            f'spec.clusterIPs: Invalid value: ["10.9.0.8"]: {why}'
+        ]
+        await server.change(f"{path}/more/status", {"status": {"conditions": [{**condition, "status": "True"}]}})
+        assert (await server.make(SERVICES, service("b", clusterIP="10.9.0.8")))["spec"]["clusterIP"] == "10.9.0.8"
 
     with_server(work)
 

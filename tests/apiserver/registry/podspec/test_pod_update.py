@@ -77,13 +77,22 @@ def test_change_of_immutable_field_is_rejected_with_a_diff() -> None:
     )
 
 
-def test_containers_cannot_be_added() -> None:
+@pytest.mark.parametrize("part", ["containers", "initContainers"])
+def test_containers_cannot_be_added_or_removed(part: str) -> None:
     def add(pod: Pod) -> None:
-        assert pod.spec.containers is not None
-        pod.spec.containers.append(deepcopy(pod.spec.containers[0]))
-        pod.spec.containers[1].name = "d"
+        containers = getattr(pod.spec, part)
+        containers.append(deepcopy(containers[0]))
+        containers[-1].name = "added"
 
-    assert faults(defaulted(), add) == ["spec.containers: Forbidden: pod updates may not add or remove containers"]
+    old = defaulted(
+        {
+            "containers": [{"name": name, "image": "nginx:1"} for name in ("a", "b")],
+            "initContainers": [{"name": name, "image": "nginx:1"} for name in ("c", "d")],
+        }
+    )
+    error = f"spec.{part}: Forbidden: pod updates may not add or remove containers"
+    assert faults(old, add) == [error]
+    assert faults(old, lambda pod: getattr(pod.spec, part).pop()) == [error]
 
 
 @pytest.mark.parametrize(

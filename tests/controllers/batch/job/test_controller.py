@@ -8,7 +8,7 @@ import pytest
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery import errors
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DELETED, Delete
 from tests.controllers.batch.job_cluster import JOB, JobCluster, job_cluster
 from tests.controllers.cluster import second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
@@ -375,14 +375,16 @@ def test_orphaned_pods_lose_owner_reference_and_tracking_finalizer() -> None:
     play(scenario, JOB, "garbage-collector-controller")
 
 
-def test_foreground_deletion_of_a_job_deletes_its_pods() -> None:
+def test_foreground_deletion_deletes_the_pods_before_the_job() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
-        await c.cluster.client.of(Job).delete("work", "default", options=Delete(propagation="Foreground"))
-        await c.pass_s(5)
+        async with c.history() as entries:
+            await c.cluster.client.of(Job).delete("work", "default", options=Delete(propagation="Foreground"))
+            await c.pass_s(5)
         assert await c.pods() == []
         with pytest.raises(errors.NotFound):
             await c.get()
+        assert [kind for _, event_type, kind in sorted(entries) if event_type == DELETED] == ["Pod", "Pod", "Job"]
 
     play(scenario, JOB, "garbage-collector-controller")
 
@@ -410,14 +412,17 @@ def test_job_managed_by_another_controller_is_ignored() -> None:
     play(scenario)
 
 
-def test_job_with_60_pods_counts_each_pod_once() -> None:
+def test_job_with_60_pods_counts_each_pod_once_with_few_writes() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=60, completions=60)
         pods = await c.active()
         assert len(pods) == 60
-        for pod in pods:
-            await c.end(pod)
-        await c.pass_s(3)
+        async with c.history() as entries:
+            for pod in pods:
+                await c.end(pod)
+            await c.pass_s(3)
+        job_writes = [revision for revision, _, kind in entries if kind == "Job"]
+        assert len(job_writes) == 2, "one write names the ended pods, the next one counts them"
         status = await c.status()
         assert (status.succeeded, status.active) == (60, 0)
         assert ("Complete", "True", "CompletionsReached") in await c.conditions()

@@ -67,10 +67,19 @@ def test_reverted_template_gives_the_old_replicaset_a_new_revision() -> None:
     assert step.deployment.metadata.annotations[REVISION] == "3"
 
 
-def test_existing_replicaset_of_the_template_is_found() -> None:
-    step = decide(deployment(2), [replica_set("a", 1, image="i:1", desired=2, available=0)], no_pods, NOW)
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        pytest.param({"replicas": 1, "updatedReplicas": 1}, "FoundNewReplicaSet", id="its pods were counted before"),
+        pytest.param({}, "ReplicaSetUpdated", id="its pods are counted for the first time"),
+    ],
+)
+def test_existing_replicaset_of_the_template_is_found(status: dict[str, int], reason: str) -> None:
+    replica_sets = [replica_set("a", 1, image="i:1", desired=2, available=0)]
+    step = decide(deployment(2, status=status), replica_sets, no_pods, NOW)
+    assert (step.create, sizes(step)) == (None, {"a": 2})
     reasons = {condition.type: condition.reason for condition in step.deployment.status.conditions}
-    assert reasons["Progressing"] in ("FoundNewReplicaSet", "ReplicaSetUpdated")
+    assert reasons["Progressing"] == reason
     assert step.deployment.metadata.annotations[REVISION] == "1"
 
 

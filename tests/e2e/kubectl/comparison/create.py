@@ -2,6 +2,7 @@
 
 from tests.e2e.kubectl.comparison import Area, Line
 from tests.e2e.kubectl.comparison_files import FILES
+from tests.e2e.kubectl.manifests import POD
 
 AREA = Area(
     files=FILES,
@@ -51,6 +52,9 @@ AREA = Area(
         "create -f cm.yaml -o foo",
         Line("create -f -", stdin="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stdin}\n"),
         "create -f -",
+        Line("create -f -", stdin="a: ["),
+        Line("create -f -", stdin="kind: ConfigMap\nmetadata: {name: unversioned}\n"),
+        Line("create -f -", stdin=POD.replace("name: web", "name: Not_Good").replace("Port: 80", "Port: 99999")),
         "create --raw /api/v1/namespaces/{ns}/configmaps -f cm.yaml",
         "create svc foo",
         "create -f cm.yaml --foo",

@@ -2,6 +2,7 @@
 
 from tests.e2e.kubectl.comparison import Area, Line
 from tests.e2e.kubectl.comparison_files import FILES
+from tests.e2e.kubectl.manifests import CONFIG_MAP
 
 AREA = Area(
     files=FILES,
@@ -33,6 +34,21 @@ AREA = Area(
         "delete pod p1 --force",
         "run p2 --image=nginx",
         "delete pod p2 --grace-period=0",
+        "run p3 --image=nginx",
+        "delete pod p3 nobody",
+        "run p4 --image=nginx",
+        "delete pod p4 --now=true --wait=true",
+        "run p5 --image=nginx --labels=app=five",
+        "delete pods -l app=none",
+        "delete pods -l app=five",
+        "delete pod nobody --ignore-not-found=false",
+        "create -f svc.yaml",
+        "create -f pod.yaml",
+        "delete pod/pod service/svc",
+        "get pods,services",
+        Line("create -f -", stdin=CONFIG_MAP),
+        Line("delete -f -", stdin=CONFIG_MAP),
+        Line("delete -f -", stdin=CONFIG_MAP),
         "delete cm a -o yaml",
         "delete ns nope",
         "create deployment d --image=nginx",

@@ -15,6 +15,39 @@ metadata: {name: hidden}
 stringData: {password: hunter2, user: bob}
 ---
 apiVersion: v1
+kind: Secret
+metadata: {name: empty}
+data: {A.b: ""}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: none}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: lonely}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: exposed, labels: {app: web}}
+spec:
+  selector: {app: nothing, tier: front}
+  type: NodePort
+  sessionAffinity: ClientIP
+  ports: [{name: http, port: 80, targetPort: 8080}, {name: m, port: 9090, targetPort: metrics, protocol: UDP}]
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: mine, labels: {app: web, tier: front}, annotations: {note: any text}}
+spec: {holderIdentity: me, leaseDurationSeconds: 30}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: other}
+spec: {holderIdentity: me}
+---
+apiVersion: v1
 kind: ResourceQuota
 metadata: {name: quota}
 spec: {hard: {pods: "50", services: "10"}}
@@ -81,6 +114,7 @@ spec:
   - {name: info, downwardAPI: {items: [{path: l, fieldRef: {fieldPath: metadata.labels}}]}}
   - {name: mixed, projected: {sources: [{secret: {name: hidden}}, {configMap: {name: settings}}]}}
   - {name: share, nfs: {server: s, path: /p}}
+  - {name: memory, emptyDir: {medium: Memory}}
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -237,6 +271,14 @@ AREA = Area(
         "describe configmap settings",
         "describe cm/settings",
         "describe secret hidden",
+        "describe secret empty",
+        "describe configmap none",
+        "describe service lonely",
+        "describe service exposed",
+        "describe lease mine",
+        "describe leases",
+        "describe lease nobody",
+        "describe namespace kube-node-lease",
         "describe quota quota",
         "describe limitrange limits",
         "describe sa builder",

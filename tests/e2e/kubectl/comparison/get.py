@@ -133,6 +133,7 @@ AREA = Area(
         "get endpoints web",
         "get endpointslices -o name",
         "get ns {ns}",
+        "get namespace default kube-system",
         "get namespace {ns} -o yaml",
         "get ns {ns} -A",
         "get nodes -o name",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cache
 from ipaddress import ip_address, ip_network
 
 from sampan.network.proxy.nftables.expressions import rule_text
@@ -142,7 +142,7 @@ class Model:
                 choices.append(choice)
                 return choice
 
-            model = deepcopy(self)
+            model = replace(self)  # a walk replaces what it changes
             results.append((model._walk(packet, choose), model))
         return results
 
@@ -181,15 +181,8 @@ class Model:
 
     def _rule(self, rule: str, packet: Packet, choose: Choose) -> tuple[Packet, str, bool]:
         """Return the packet after a rule, its target chain, and whether it is accepted."""
-        rest = rule
-        while rest:
-            for pattern, action in _LANGUAGE:
-                if matched := re.match(pattern + r"(?:\s+|$)", rest):
-                    rest = rest[matched.end() :]
-                    result = action(self, matched, packet, choose)
-                    break
-            else:
-                raise AssertionError(f"the model does not know {rest!r}")
+        for matched, action in _parse(rule):
+            result = action(self, matched, packet, choose)
             if result is False:
                 return packet, "", False
             if isinstance(result, Packet):
@@ -206,9 +199,6 @@ class Model:
         if statement in ("drop", "reject", "masquerade"):
             raise _Stop(statement)
         return statement
-
-    def _is_in(self, address: str, networks: str) -> bool:
-        return any(ip_address(address) in ip_network(network) for network in re.split(r",\s*", networks))
 
 
 def _side(packet: Packet, side: str) -> str:
@@ -228,8 +218,13 @@ def _dnat(packet: Packet, address: str, port: str) -> Packet:
 
 
 def _update(model: Model, name: str, packet: Packet) -> bool:
-    model.sets[name][packet.source] = ""
+    model.sets = {**model.sets, name: {**model.sets[name], packet.source: ""}}
     return True
+
+
+@cache
+def _is_in(address: str, networks: str) -> bool:
+    return any(ip_address(address) in ip_network(network) for network in re.split(r",\s*", networks))
 
 
 def _pairs(content: str) -> list[list[str]]:
@@ -237,7 +232,24 @@ def _pairs(content: str) -> list[list[str]]:
 
 
 _Result = Packet | str | bool
-_LANGUAGE: list[tuple[str, Callable[[Model, re.Match[str], Packet, Choose], _Result]]] = [
+_Action = Callable[[Model, re.Match[str], Packet, Choose], _Result]
+
+
+@cache
+def _parse(rule: str) -> list[tuple[re.Match[str], _Action]]:
+    """Return the matches and statements of a rule."""
+    parsed, rest = [], rule
+    while rest:
+        matches = ((re.match(pattern + r"(?:\s+|$)", rest), action) for pattern, action in _LANGUAGE)
+        matched, action = next(((matched, action) for matched, action in matches if matched), (None, None))
+        assert matched is not None, f"the model does not know {rest!r}"
+        assert action is not None
+        parsed.append((matched, action))
+        rest = rest[matched.end() :]
+    return parsed
+
+
+_LANGUAGE: list[tuple[str, _Action]] = [
     (r"ct state new", lambda m, g, p, c: True),
     (r"ct status dnat", lambda m, g, p, c: p.is_translated),
     (r"meta l4proto (tcp|udp|sctp)", lambda m, g, p, c: p.protocol == g[1]),
@@ -254,10 +266,10 @@ _LANGUAGE: list[tuple[str, Callable[[Model, re.Match[str], Packet, Choose], _Res
     ),
     (r"meta l4proto \. th dport vmap @(\S+)", lambda m, g, p, c: m._continue(m.sets[g[1]].get(_port_key(p)))),
     (r"ip6? (saddr|daddr) @(\S+)", lambda m, g, p, c: _side(p, g[1]) in m.sets[g[2]]),
-    (r"ip6? (saddr|daddr) != \{ ([^}]*) \}", lambda m, g, p, c: not m._is_in(_side(p, g[1]), g[2])),
-    (r"ip6? (saddr|daddr) \{ ([^}]*) \}", lambda m, g, p, c: m._is_in(_side(p, g[1]), g[2])),
-    (r"ip6? (saddr|daddr) != (\S+)", lambda m, g, p, c: not m._is_in(_side(p, g[1]), g[2])),
-    (r"ip6? (saddr|daddr) (\S+)", lambda m, g, p, c: m._is_in(_side(p, g[1]), g[2])),
+    (r"ip6? (saddr|daddr) != \{ ([^}]*) \}", lambda m, g, p, c: not _is_in(_side(p, g[1]), g[2])),
+    (r"ip6? (saddr|daddr) \{ ([^}]*) \}", lambda m, g, p, c: _is_in(_side(p, g[1]), g[2])),
+    (r"ip6? (saddr|daddr) != (\S+)", lambda m, g, p, c: not _is_in(_side(p, g[1]), g[2])),
+    (r"ip6? (saddr|daddr) (\S+)", lambda m, g, p, c: _is_in(_side(p, g[1]), g[2])),
     (r"mark and (0x\w+) != 0", lambda m, g, p, c: bool(p.mark & int(g[1], 16))),
     (r"mark set mark or (0x\w+)", lambda m, g, p, c: replace(p, mark=p.mark | int(g[1], 16))),
     (r"mark set mark xor (0x\w+)", lambda m, g, p, c: replace(p, mark=p.mark ^ int(g[1], 16))),

@@ -373,13 +373,13 @@ def test_update_static_rules_replaces_node_port_addresses(lab: Lab) -> None:
     in_network(lab.node, run)
 
 
-def test_service_with_3000_endpoints_is_written(lab: Lab) -> None:
+def test_service_with_2000_endpoints_is_written(lab: Lab) -> None:
     """The endpoints of such a service do not fit into one netlink message."""
     tracker = ServiceTracker(node_name=NODE)
     tracker.on_service(None, service("web", affinity_s=30))
     tracker.on_service(None, service("other", ip="10.96.0.2"))
     for name in ("web", "other"):
-        many = [endpoint(f"10.244.{number >> 8}.{number & 255}", node=NODE) for number in range(3000)]
+        many = [endpoint(f"10.244.{number >> 8}.{number & 255}", node=NODE) for number in range(2000)]
         tracker.on_slice(None, endpoint_slice(name, *many))
     tracker.take_changes()
 
@@ -387,7 +387,7 @@ def test_service_with_3000_endpoints_is_written(lab: Lab) -> None:
         writer = RecordingTable(compiler_of(IPV4))
         assert writer.rebuild(writer.compiler, tracker.services) == {}
         assert writer.audit() == []
-        assert run_nft("list", "ruleset").count(b"2999 : ") == 2
+        assert run_nft("list", "ruleset").count(b"1999 : ") == 2
         writer.close()
 
     in_network(lab.node, run)
